@@ -84,7 +84,7 @@ async def test_what_stands_in_the_middle_of_a_long_output_is_found_as_a_tools_ou
     assert not await recall(richard, query, kinds=("chat_message",))
 
 
-@pytest.mark.parametrize("output", [SHORTENED, LONG], ids=["a little longer than a preview", "long"])
+@pytest.mark.parametrize("output", [SHORTENED, LONG], ids=["a little too long", "long"])
 async def test_preview_and_parts_have_all_of_an_output_and_nothing_twice(
     memory: Memory, database: Database, output: str
 ) -> None:

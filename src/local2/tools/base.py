@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from local2 import telemetry
+from local2.background import read_text
 from local2.keys import is_topic
 from local2.language.passages import cut_to_passage
 from local2.language.sentences import excerpt
@@ -106,6 +107,13 @@ def shortened(memories: Sequence[M], budget: int, question: str | None = None) -
         else msgspec.structs.replace(memory, content=_cut(memory.content, limit, question))  # type: ignore[type-var]
         for memory in memories
     ]
+
+
+async def cut_to_passages(memories: Sequence[M], question: str) -> list[M]:
+    """Cut long memories for the text for a model; long ones in a thread."""
+    limit = TEXT_BYTES // max(len(memories), 1)
+    size = sum(len(memory.content) for memory in memories if len(memory.content) > limit)
+    return await read_text(shortened, size, memories, TEXT_BYTES, question)
 
 
 class ListedMemory(NamedTuple):

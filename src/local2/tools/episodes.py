@@ -19,9 +19,9 @@ from local2.protocol.memory_tools import (
 from local2.protocol.tool import ToolOutput
 from local2.tools.base import (
     DATA_BYTES,
-    TEXT_BYTES,
     ListedMemory,
     answers,
+    cut_to_passages,
     numbered,
     replacement_note,
     shortened,
@@ -47,7 +47,7 @@ async def save_memory(memory: MemoryService, args: SaveMemory) -> ToolOutput:
 async def search_memory(memory: MemoryService, args: SearchMemory) -> ToolOutput:
     result = await memory.search_episodic(args.query, args.top_k)
     if result.hits:
-        content = formatted(shortened(result.hits, TEXT_BYTES, args.query))
+        content = formatted(await cut_to_passages(result.hits, args.query))
         if result.degraded:
             content += f"\n(The search was incomplete: {result.reason})"
     else:
