@@ -18,6 +18,12 @@ def test_the_passage_with_the_words_of_the_question_is_shown() -> None:
     assert len(shown) <= 200 + len("…  …")
 
 
+def test_the_passage_is_shown_from_far_into_a_long_text() -> None:
+    text = f"{FILLER * 50}I gave the spare key to Dorothea. {FILLER}"
+
+    assert "to Dorothea." in cut_to_passage(text, "Who keeps my spare keys?", 200)
+
+
 def test_words_that_stand_together_are_more_than_the_same_words_apart() -> None:
     apart = f"The spare room is cold. {FILLER}My key is lost. {FILLER}Dorothea called."
     text = f"{apart}{FILLER}The spare key is with Dorothea. {FILLER}"

@@ -39,6 +39,8 @@ def log(lines: int, fact_at: int, fact: str = FACT) -> str:
 
 
 LONG = log(2_500, 1_200)
+SHORTENED = log(300, 150)
+"""Longer than a preview, and short enough to be read whole."""
 
 
 async def store_turn(service: MemoryService, **call: object) -> None:
@@ -82,19 +84,20 @@ async def test_what_stands_in_the_middle_of_a_long_output_is_found_as_a_tools_ou
     assert not await recall(richard, query, kinds=("chat_message",))
 
 
+@pytest.mark.parametrize("output", [SHORTENED, LONG], ids=["a little too long", "long"])
 async def test_preview_and_parts_have_all_of_an_output_and_nothing_twice(
-    memory: Memory, database: Database
+    memory: Memory, database: Database, output: str
 ) -> None:
     richard = memory.of(RICHARD)
     for _ in range(2):
-        await store_turn(richard)
+        await store_turn(richard, content=output)
 
     ((shown,),) = await select(database, "SELECT content FROM record WHERE kind = 'tool_output'")
     head, tail = shown.partition("\n")[2].split("\n[…]\n")
     middle = "".join(await parts(database))
-    assert LONG.startswith(head[: LONG.index(middle)])
-    assert len(LONG) - len(middle) - len(tail) == LONG.index(middle) <= len(head)
-    assert f"{LONG[: LONG.index(middle)]}{middle}{tail}" == LONG
+    assert output.startswith(head[: output.index(middle)])
+    assert len(output) - len(middle) - len(tail) == output.index(middle) <= len(head)
+    assert f"{output[: output.index(middle)]}{middle}{tail}" == output
     assert all(part.endswith("\n") for part in (await parts(database))[:-1])
 
 

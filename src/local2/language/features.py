@@ -39,8 +39,8 @@ one."""
 HEAD_SEPARATOR = " | "
 """Separates the stems of the head from all others in the column `stems`."""
 PASSAGE, MAX_PASSAGES = 400, 32
-"""Maximum characters of a passage, two of which are as long as the head, and the number of passages
-at the beginning of a longer text whose words are told apart."""
+"""Maximum characters of a passage, two of which are as long as the head, and the maximum number of
+passages: those of a text with more are longer."""
 _MOMENTS = frozenset({
     "yesterday", "today", "tonight", "tomorrow", "ago", "recently", "lately", *WEEKDAYS,
     *(month.lower() for month in MONTHS if month not in {"March", "May"}),
@@ -126,7 +126,8 @@ def _counted(head: Sequence[str], content: str, *, about: Sequence[str]) -> str:
     if len(content) > HEAD:
         in_rest = _count_stems(words(content[HEAD:], characters_and_pairs))
         in_each = stems(about)
-        for number, passage in enumerate(islice(pieces(content, PASSAGE), MAX_PASSAGES)):
+        size = max(PASSAGE, len(content) // (MAX_PASSAGES - 1))
+        for number, passage in enumerate(islice(pieces(content, size), MAX_PASSAGES)):
             for stem in {*stems(words(passage, characters_and_pairs)), *in_each}:
                 passages[stem] = passages.get(stem, 0) | 1 << number
 

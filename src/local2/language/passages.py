@@ -5,11 +5,10 @@ from collections import Counter
 from os.path import commonprefix
 from typing import NamedTuple
 
-from local2.language.features import MAX_PASSAGES, PASSAGE
 from local2.language.words import RUN, composed, stems, terms
 
-READ = PASSAGE * MAX_PASSAGES
-"""Maximum number of leading characters that are searched: as many as recall tells apart."""
+READ = 65_536
+"""Maximum number of leading characters that are searched: as many as a note may have."""
 LEAD = 0.25
 """Fraction of the room beside the words of the question that is before them, at most: what answers
 follows them more often."""

@@ -10,7 +10,6 @@ import asyncio
 import msgspec
 
 from local2.errors import InvalidArgumentsError
-from local2.language.passages import READ
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.sessions import StoredOutput
 from local2.ledger.records import NewRecord, features_of
@@ -18,6 +17,9 @@ from local2.protocol.payloads import SEARCHED_CHARACTERS, OutputPart, new_output
 
 OF_CALL = ("args", "tool_output_key")
 """Names in the metadata of a result that its parts have, too."""
+WITHOUT_PARTS = 12_800
+"""Maximum characters of a record that has no parts, but for a preview; the others' parts begin
+there."""
 PART = 4_000
 """Maximum characters of a part. Of shorter ones there are more to rank and to embed; longer ones
 have more words of a question by chance."""
@@ -85,7 +87,7 @@ class LongOutputs:
             if stored is None or not stored.complete:
                 return record
             text = stored.text
-        elif len(text) <= READ:
+        elif record.content == text and len(text) <= WITHOUT_PARTS:
             return record
         parts = await asyncio.to_thread(_parts, record, text)
         return msgspec.structs.replace(record, parts=parts)
@@ -96,7 +98,7 @@ def _parts(record: NewRecord, text: str) -> tuple[NewRecord, ...]:
 
     Parts end between lines or words if possible.
     """
-    begin, until = READ, len(text)
+    begin, until = WITHOUT_PARTS, len(text)
     if record.content != text:  # what the preview leaves out
         shown = record.content.partition("\n")[2]
         begin = _end_between(text, 0, _alike(shown, text))

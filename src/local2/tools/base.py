@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from local2 import telemetry
+from local2.background import read_text
 from local2.keys import is_topic
 from local2.language.passages import cut_to_passage
 from local2.language.sentences import excerpt
@@ -111,6 +112,13 @@ def shortened(memories: Sequence[M], budget: int, question: str | None = None) -
 def later_shortened(statements: Sequence[LaterStatement], items: int) -> tuple[LaterStatement, ...]:
     """What stands beside one of so many items, which all together fit into a message."""
     return tuple(shortened(statements, DATA_BYTES // items))
+
+
+async def cut_to_passages(memories: Sequence[M], question: str) -> list[M]:
+    """Cut long memories for the text for a model; long ones in a thread."""
+    limit = TEXT_BYTES // max(len(memories), 1)
+    size = sum(len(memory.content) for memory in memories if len(memory.content) > limit)
+    return await read_text(shortened, size, memories, TEXT_BYTES, question)
 
 
 class ListedMemory(NamedTuple):

@@ -21,9 +21,9 @@ from local2.protocol.memory_tools import (
 from local2.protocol.tool import ToolOutput
 from local2.tools.base import (
     DATA_BYTES,
-    TEXT_BYTES,
     ListedMemory,
     answers,
+    cut_to_passages,
     later_shortened,
     numbered,
     replacement_note,
@@ -54,7 +54,7 @@ async def search_memory(memory: MemoryService, args: SearchMemory) -> ToolOutput
         for hit in result.hits
     ]
     if hits:
-        content = formatted(shortened(hits, TEXT_BYTES, args.query))
+        content = formatted(await cut_to_passages(hits, args.query))
         if result.degraded:
             content += f"\n(The search was incomplete: {result.reason})"
     else:

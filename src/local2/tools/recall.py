@@ -22,9 +22,9 @@ from local2.protocol.tool import ToolOutput
 from local2.quoting import SOURCES
 from local2.tools.base import (
     DATA_BYTES,
-    TEXT_BYTES,
     ListedMemory,
     answers,
+    cut_to_passages,
     later_shortened,
     numbered,
     replacement_note,
@@ -65,7 +65,7 @@ async def recall(memory: MemoryService, args: Recall) -> ToolOutput:
     ]
     others = NO_OTHERS if items else await memory.others()
     return ToolOutput(
-        content=_as_text(args.query, items, recalled, answer, memory.caller)
+        content=_as_text(await cut_to_passages(items, args.query), recalled, answer, memory.caller)
         if items
         else nothing_found(recalled.reason, others),
         data=RecalledItems(
@@ -82,7 +82,6 @@ async def recall(memory: MemoryService, args: Recall) -> ToolOutput:
 
 
 def _as_text(
-    query: str,
     items: list[RecalledItem],
     recalled: RecallResult,
     answer: Answer | None,
@@ -93,7 +92,7 @@ def _as_text(
         parts.append(answer.text)
     numbers = {item.id: number for number, item in enumerate(items, start=1)}
     entries = []
-    for found, item in zip(recalled.items, shortened(items, TEXT_BYTES, query), strict=True):
+    for found, item in zip(recalled.items, items, strict=True):
         record = found.record
         if record.kind == "fact":
             kind = "standing fact" if record.topic else "fact"

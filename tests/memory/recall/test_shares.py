@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from calling import caller_named
-from local2.language.features import MAX_PASSAGES, PASSAGE, features
+from local2.language.features import features
 from local2.ledger.columns import ECHO, UNANSWERED, Candidate, Columns
 from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.ledger import Ledger
@@ -251,15 +251,14 @@ def test_rare_words_count_more_in_coverage() -> None:
     assert found[1].coverage > 2 * found[2].coverage > 0
 
 
-@pytest.mark.parametrize("before", [0, 30, 300])
+@pytest.mark.parametrize("before", [0, 30, 300, 3_000])
 def test_a_passage_counts_the_same_wherever_it_stands_after_the_beginning(before: int) -> None:
     filler = "Here is more of it. "
     long = 60 * filler + before * filler + "Osmium is a dense metal. " + 60 * filler
 
     found = shares(candidate(1, long, length=len(long)), candidate(2, QUESTION), *OTHERS)
 
-    in_reach = len(long) < PASSAGE * MAX_PASSAGES
-    assert found[1].coverage == pytest.approx(in_reach * tuning.PASSAGE_COVERAGE * tuning.COVERAGE)
+    assert found[1].coverage == pytest.approx(tuning.PASSAGE_COVERAGE * tuning.COVERAGE)
 
 
 def test_the_speaker_of_a_long_message_counts_in_each_of_its_passages() -> None:
