@@ -30,10 +30,14 @@ def test_a_word_becomes_an_argument_of_the_declared_type(
     assert parsed([word], SCHEMA) == expected
 
 
-@pytest.mark.parametrize("word", ["topic", "top_k=many"])
-def test_an_error_names_an_invalid_word(word: str) -> None:
-    with pytest.raises(InvalidArgumentsError, match=word.partition("=")[0]):
+@pytest.mark.parametrize(
+    ("word", "expected"), [("topic", "topic=user.name"), ("top_k=many", "integer as JSON")]
+)
+def test_an_error_names_an_invalid_word_and_what_to_write(word: str, expected: str) -> None:
+    with pytest.raises(InvalidArgumentsError, match=word.partition("=")[0]) as refused:
         parsed([word], SCHEMA)
+
+    assert expected in (refused.value.remedy or "")
 
 
 def test_a_mistyped_command_is_answered_with_the_one_that_is_like_it() -> None:

@@ -250,5 +250,8 @@ def parsed(arguments: Sequence[str], schema: Json) -> Json:
         try:
             args[key] = value if kind == "string" else msgspec.json.decode(value)
         except msgspec.DecodeError as error:
-            raise InvalidArgumentsError(f"{key}: {value!r} is not a JSON value.") from error
+            raise InvalidArgumentsError(
+                f"{key}: {value!r} is not a JSON value.",
+                remedy=f"Write its {kind} as JSON, for example 5, true or '[\"user.name\"]'.",
+            ) from error
     return args
