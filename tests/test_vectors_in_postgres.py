@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -137,7 +138,7 @@ async def test_a_worker_that_was_asked_twice_to_swap_is_followed(
         return (now.embedder, now.next) == (NOMIC, None)
 
     for bus in stacks:
-        await eventually(lambda bus=bus: changes(bus), within=30)
+        await eventually(partial(changes, bus), within=30)
 
 
 async def test_any_stack_tells_of_the_next_index_and_gives_it_up(
