@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -91,8 +92,11 @@ async def test_a_worker_that_has_swapped_since_it_told_its_status_is_followed(
 ) -> None:
     ask_status = VectorClient.status
 
+    former = [MINILM]
+
     async def told_before(client: VectorClient) -> VectorStatus:
-        return msgspec.structs.replace(await ask_status(client), embedder=MINILM)
+        now = await ask_status(client)
+        return msgspec.structs.replace(now, embedder=former.pop() if former else now.embedder)
 
     async with opening("here") as here:
         await save(here.bus, GOLD)
@@ -109,6 +113,32 @@ async def test_a_worker_that_has_swapped_since_it_told_its_status_is_followed(
         now = await status(here.bus)
 
     assert (now.embedder, now.problem) == (NOMIC, None)
+
+
+async def test_a_worker_that_was_asked_twice_to_swap_is_followed(
+    stacks: list[Connection], ollama: OllamaStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, _ = stacks
+    await save(here, GOLD)
+    for bus in stacks:
+        await in_step(bus, records=1)
+    swap = VectorClient.swap
+
+    async def swap_twice(client: VectorClient, embedder: str) -> VectorStatus:
+        await swap(client, embedder)
+        return await swap(client, embedder)
+
+    monkeypatch.setattr(VectorClient, "swap", swap_twice)
+    ollama.models.append(f"{NOMIC}:latest")
+    await ask_service(here, REINDEX, Reindex(embedder=NOMIC))
+
+    async def changes(bus: Connection) -> bool:
+        now = await status(bus)
+        assert now.problem is None
+        return (now.embedder, now.next) == (NOMIC, None)
+
+    for bus in stacks:
+        await eventually(partial(changes, bus), within=30)
 
 
 async def test_any_stack_tells_of_the_next_index_and_gives_it_up(

@@ -254,6 +254,17 @@ PAYLOADS: Mapping[str, tuple[Any, Any]] = {
             waiting_since=datetime(2026, 11, 21, 9, 29, 58, tzinfo=UTC),
         ),
     ),
+    "memory_status_ledger_problem": (
+        MemoryStatus,
+        msgspec.structs.replace(
+            STATUS,
+            records=0,
+            indexed=0,
+            waiting=0,
+            problem="The database is away.",
+            ledger_problem="The database is away.",
+        ),
+    ),
     "memory_status_set_aside": (
         MemoryStatus,
         msgspec.structs.replace(

@@ -62,6 +62,9 @@ def findings_of(status: MemoryStatus, memory: MemorySettings) -> Iterator[CheckR
 
 
 def check_index(status: MemoryStatus, memory: MemorySettings) -> CheckResult:
+    if status.ledger_problem is not None:
+        detail = "The ledger cannot be read."
+        return CheckResult("index", "broken", detail, remedy=status.ledger_problem)
     counts = describe_counts(status)
     stalled = 0.0  # seconds for which records have been waiting while none was indexed
     if status.waiting and status.waiting_since is not None:

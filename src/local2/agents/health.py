@@ -82,6 +82,7 @@ async def status_of(
     consolidation: ConsolidationStatus | None = None
     next_index: NextIndex | None = None
     stacks: list[LiveStack] = []
+    ledger_problem: str | None = None
     dead_letters = turns = 0
     # A turn is stored, then read for facts, which are indexed: counted in this order, none of it is
     # missed while it goes on.
@@ -99,7 +100,7 @@ async def status_of(
         next_index = await memory.reembedding.status()
         stacks = await memory.ledger.live_stacks()
     except StorageError as error:  # the status has what was read until then
-        problem = str(error)
+        problem = ledger_problem = str(error)
     worker: VectorStatus | None = None
     failure: str | None = None
     try:
@@ -123,6 +124,7 @@ async def status_of(
         in_index=worker.count if worker else None,
         embedder=worker.embedder if worker else None,
         problem=problem or indexer.refilling or (indexer.delay if counts.waiting else None),
+        ledger_problem=ledger_problem,
         dead_letters=dead_letters,
         turns_problem=turns_problem(),
         turns_waiting=turns_waiting,

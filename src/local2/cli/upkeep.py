@@ -19,7 +19,7 @@ from local2.cli.commands import command
 from local2.cli.output import FAILED, Output, columns, one_line, styled
 from local2.client import Connection
 from local2.client.access import ask_service, connected
-from local2.errors import NoRespondersError, StackNotRunningError, VectorError
+from local2.errors import NoRespondersError, StackNotRunningError, StorageError, VectorError
 from local2.home import require_own_stack
 from local2.logs import logging_to
 from local2.protocol import subjects
@@ -39,6 +39,8 @@ POLL = 0.5
 everything that waits (50 ms for 200,000 records), so that five a second would slow the indexing."""
 READY_PATIENCE = 2.0
 """Seconds to wait for a server; a running one answers at once."""
+LEDGER_PATIENCE = 20.0
+"""Seconds to wait for a ledger that cannot be read, such as a database that is started again."""
 WORKER_PATIENCE = 60.0
 """Seconds to wait for the vector worker to start; the first start may download a model."""
 
@@ -120,7 +122,7 @@ async def reindex(settings: Settings, output: Output, *, embedder: str | None, w
         async with stack_bus(settings, output, "rebuilding") as bus:
             # With whichever embedder: a reindex corrects that.
             deadline = asyncio.get_running_loop().time() + WORKER_PATIENCE
-            while (status := await ask_service(bus, STATUS, Empty())).embedder is None:
+            while (status := await _status_of(bus)).embedder is None:
                 if asyncio.get_running_loop().time() > deadline:
                     raise VectorError(f"The vector worker did not start: {status.problem}")
                 await asyncio.sleep(POLL)
@@ -135,7 +137,7 @@ async def reindex(settings: Settings, output: Output, *, embedder: str | None, w
                     task = progress.add_task("Indexing", total=total)
                     while status.waiting:
                         await asyncio.sleep(POLL)
-                        status = await ask_service(bus, STATUS, Empty())
+                        status = await _status_of(bus)
                         total = status.indexed + status.waiting
                         progress.update(task, completed=status.indexed, total=total)
                     progress.update(task, completed=status.indexed)
@@ -151,6 +153,16 @@ async def reindex(settings: Settings, output: Output, *, embedder: str | None, w
         f"{status.indexed} records are indexed by {status.embedder}; "
         f"{replaced} replaced records are only in the ledger."
     )
+
+
+async def _status_of(bus: Connection) -> MemoryStatus:
+    """The status, with some patience for a ledger that cannot be read: it would count nothing."""
+    deadline = asyncio.get_running_loop().time() + LEDGER_PATIENCE
+    while (status := await ask_service(bus, STATUS, Empty())).ledger_problem is not None:
+        if asyncio.get_running_loop().time() > deadline:
+            raise StorageError(status.ledger_problem)
+        await asyncio.sleep(POLL)
+    return status
 
 
 async def _change_embedder(
@@ -169,7 +181,7 @@ async def _change_embedder(
                 task, total=status.indexed, completed=status.indexed - status.next.waiting
             )
             await asyncio.sleep(POLL)
-            status = await ask_service(bus, STATUS, Empty())
+            status = await _status_of(bus)
     if wait and status.embedder != wanted:
         raise VectorError(f"{wanted} does not serve: somebody cancelled the change meanwhile.")
     return status

@@ -134,12 +134,13 @@ class LedgerVectors:
             serving = status.embedder
         if status.problem is None and serving is not None and serving != status.embedder:
             try:
-                status = await self._worker.begin_next(serving)
-                if status.embedder != serving:  # a swap may have ended whose caller gave up waiting
-                    status = await self._worker.swap(serving)
+                await self._worker.begin_next(serving)
+                status = await self._worker.swap(serving)
             except VectorError as error:
-                problem = f"The vectors were made by {serving}: {error}"
-                status = msgspec.structs.replace(status, problem=problem)
+                status = await self._worker.status()
+                if status.embedder != serving:  # else it has swapped since, as it was asked before
+                    problem = f"The vectors were made by {serving}: {error}"
+                    status = msgspec.structs.replace(status, problem=problem)
         return msgspec.structs.replace(
             status,
             count=0 if serving is None else await self._kept.count(serving),

@@ -346,6 +346,7 @@ class LiveStack(msgspec.Struct, frozen=True, kw_only=True):
 class MemoryStatus(msgspec.Struct, kw_only=True):
     """The answer to `memory.status`: the state of the ledger, the index and the backlog.
 
+    `ledger_problem`: why the ledger cannot be read; what it would tell is then missing, and 0.
     `vectors_available`: searches use vectors for everything that is indexed. `dead_letters`: the
     number of messages that could not be stored. `waiting_since`: while records wait for indexing,
     when the last record was indexed, or else when the first waiting one was written.
@@ -367,6 +368,7 @@ class MemoryStatus(msgspec.Struct, kw_only=True):
     in_index: int | None = None
     embedder: str | None = None
     problem: str | None = None
+    ledger_problem: str | None = None
     dead_letters: int = 0
     waiting_since: datetime | None = None
     turns_problem: str | None = None
