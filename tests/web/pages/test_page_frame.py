@@ -228,6 +228,7 @@ def test_a_page_waits_for_a_stack_that_is_gone_and_goes_on(
         reader.open("/memories")
         banner = reader.page.get_by_text("The memory is not running.")
         expect(reader.page.locator(".empty")).to_contain_text("Nothing is remembered yet")
+        expect(reader.page.locator(".empty code", has_text="local2 chat")).to_be_visible()
         expect(banner).to_be_hidden()
         with server.client() as ada:  # the page shows it only once it reads again
             call(ada, "remember_fact", content="The stack is back.", scope="user")

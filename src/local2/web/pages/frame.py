@@ -282,7 +282,7 @@ def empty(icon: str, title: str, hint: str) -> Element:
         ui.icon(icon).props("aria-hidden=true")
         text("p", title).classes("empty-title")
         if hint:
-            text("p", hint).classes("quiet")
+            prose(hint).classes("quiet")
     return element
 
 
@@ -549,7 +549,7 @@ def _show_notice(
         with ui.element("div"):
             text("p", message)
             if remedy:
-                text("p", remedy).classes("quiet")
+                prose(remedy).classes("quiet")
         if undo is not None:
 
             async def undo_it() -> None:
