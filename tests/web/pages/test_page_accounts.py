@@ -167,6 +167,14 @@ def test_an_admin_sees_the_tenants_users(page: Page, tokens: Tokens) -> None:
     expect(page.locator(".drawer button")).to_have_count(1)  # it closes
 
 
+def test_a_page_whose_token_has_expired_says_so_where_one_signs_in(
+    page: Page, tenant_pages: HttpServer
+) -> None:
+    page.goto(f"{tenant_pages.url}/sign-in?expired")
+    expect(page.get_by_role("alert")).to_contain_text("Your token has expired")
+    expect(page.get_by_label("Your token")).to_be_visible()
+
+
 @pytest.mark.parametrize("of", ["another tenant", "nobody"])
 def test_a_token_of_nobody_here_is_refused(page: Page, tokens: Tokens, of: str) -> None:
     sign_in(page, tokens.foreign if of == "another tenant" else "e30.e30.e30")

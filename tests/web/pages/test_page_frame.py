@@ -1,8 +1,10 @@
 """What all pages share: signing in, navigation, keys, light and dark, and a stack that is gone."""
 
 import asyncio
+import base64
 import re
 import socket
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,7 +18,7 @@ from nicegui import Client, background_tasks, core, ui
 from playwright.sync_api import Browser, expect
 from starlette.requests import Request
 
-from browsers import NARROW, Reader
+from browsers import NARROW, PATIENCE, Reader
 from commands import served
 from http_servers import HttpServer, call, http_server
 from local2.client.stack_tools import StackTools
@@ -144,6 +146,47 @@ def test_times_are_said_as_people_say_them(ago: timedelta, expected: str) -> Non
     assert said(NOW - ago, NOW) == expected
 
 
+def run_nicegui(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the timers of pages run in the loop of the test."""
+    monkeypatch.setattr(core, "loop", asyncio.get_running_loop())
+    monkeypatch.setattr(type(core.app), "is_stopped", False)
+
+
+def page_for(caller: Sender, show: Callable[[Viewer], Awaitable[None]]) -> Client:
+    """A page of NiceGUI in the loop of the test, for a browser that is still to come."""
+    link = cast("StackTools", SimpleNamespace(is_reached=True, calls=lambda *_: None))
+    page = PAGES[0]._replace(show=show)
+    request = Request({"type": "http", "path": page.path, "headers": []})
+    with Client(ui.page(page.path), request=request) as client:
+        show_page(page, PAGES, Viewer(link, Settings(), caller, ALL_RIGHTS, {}))
+    return client
+
+
+def test_a_page_leads_to_signing_in_when_its_token_has_expired(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    claims = base64.urlsafe_b64encode(b'{"exp": 1, "sub": "ada"}').decode()
+
+    async def nothing(*_: object) -> None:
+        pass
+
+    async def open_it() -> str:
+        run_nicegui(monkeypatch)
+        led: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        monkeypatch.setattr(ui.navigate, "to", led.set_result)
+        client = page_for(Sender(user="ada", token=f"e30.{claims}.e30"), nothing)
+        monkeypatch.setattr(client, "connected", nothing)  # a browser has come
+        try:
+            async with asyncio.timeout(PATIENCE / 1_000):
+                return await led
+        finally:
+            client.delete()
+            await asyncio.gather(*background_tasks.running_tasks)
+
+    with start_blocking_portal() as portal:  # Playwright has the loop of this thread
+        assert portal.call(open_it) == "/sign-in?expired"
+
+
 def test_nothing_is_read_for_a_page_that_no_browser_came_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -155,14 +198,9 @@ def test_nothing_is_read_for_a_page_that_no_browser_came_for(
         read.append(viewer)
 
     async def fetch_and_delete() -> None:
-        monkeypatch.setattr(core, "loop", asyncio.get_running_loop())
+        run_nicegui(monkeypatch)
         monkeypatch.setattr(core.app, "handle_exception", failed.append)
-        link = cast("StackTools", SimpleNamespace(is_reached=True, calls=lambda *_: None))
-        viewer = Viewer(link, Settings(), Sender(), ALL_RIGHTS, {})
-        page = PAGES[0]._replace(show=read_it)
-        request = Request({"type": "http", "path": page.path, "headers": []})
-        with Client(ui.page(page.path), request=request) as client:
-            show_page(page, PAGES, viewer)
+        client = page_for(Sender(), read_it)
         await asyncio.sleep(0)  # what waits for the browser has begun to
         client.delete()
         await asyncio.gather(*background_tasks.running_tasks)
@@ -190,6 +228,7 @@ def test_a_page_waits_for_a_stack_that_is_gone_and_goes_on(
         reader.open("/memories")
         banner = reader.page.get_by_text("The memory is not running.")
         expect(reader.page.locator(".empty")).to_contain_text("Nothing is remembered yet")
+        expect(reader.page.locator(".empty code", has_text="local2 chat")).to_be_visible()
         expect(banner).to_be_hidden()
         with server.client() as ada:  # the page shows it only once it reads again
             call(ada, "remember_fact", content="The stack is back.", scope="user")

@@ -45,7 +45,7 @@ class DocumentsView:
             empty(
                 "o_description",
                 "There are no documents yet.",
-                "Add some with local2 add-document FILE, or let an agent do it (add_document).",
+                "Add some with `local2 add-document FILE`, or let an agent do it (`add_document`).",
             )
             return
         with ui.element("div").classes("list-and-detail"):

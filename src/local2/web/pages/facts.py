@@ -99,7 +99,8 @@ class FactsPage:
                 empty(
                     "o_fact_check",
                     "There are no facts here.",
-                    "Agents store them (remember_fact), and they are extracted from conversations.",
+                    "Agents store them (`remember_fact`), and they are extracted from "
+                    "conversations.",
                 )
             if waiting:
                 hint = "Both still stand. Decide which one holds; the other stays in the history."

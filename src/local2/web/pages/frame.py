@@ -4,6 +4,7 @@ A page only shows what it has, and raises errors: whatever `Local2Error` a handl
 raises becomes a notice with its remedy. `assets/page.css` has the looks, `assets/page.js` the keys.
 """
 
+import math
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,7 +29,8 @@ from local2.protocol.memory_tools import MAX_REASON, UNDO, Undo
 from local2.protocol.payloads import Empty
 from local2.protocol.services import RIGHTS
 from local2.settings import Settings
-from local2.web.pages.signing_in import ASSETS_PATH, SIGN_OUT_PATH
+from local2.web.callers import claims_of
+from local2.web.pages.signing_in import ASSETS_PATH, EXPIRED_PATH, SIGN_OUT_PATH
 
 NOTICES = "notices"
 """Where each client's storage keeps the place of its notices."""
@@ -177,8 +179,14 @@ def show_page(page: Page, pages: Sequence[Page], viewer: Viewer) -> None:
                     ui.button("Try again", on_click=fill).props("outline")
         content.classes("ready")
 
+    token = viewer.caller.token
+    expires = claims_of(token).exp if token is not None else math.inf
+
     async def watch() -> None:
         nonlocal is_waiting
+        if time.time() > expires and not is_dialog_open(client):
+            ui.navigate.to(EXPIRED_PATH)
+            return
         lost.visible = not viewer.link.is_reached
         is_waiting = is_waiting or lost.visible
         # A dialog would go with the content that has opened it, and what is written there.
@@ -274,7 +282,7 @@ def empty(icon: str, title: str, hint: str) -> Element:
         ui.icon(icon).props("aria-hidden=true")
         text("p", title).classes("empty-title")
         if hint:
-            text("p", hint).classes("quiet")
+            prose(hint).classes("quiet")
     return element
 
 
@@ -541,7 +549,7 @@ def _show_notice(
         with ui.element("div"):
             text("p", message)
             if remedy:
-                text("p", remedy).classes("quiet")
+                prose(remedy).classes("quiet")
         if undo is not None:
 
             async def undo_it() -> None:

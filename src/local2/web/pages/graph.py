@@ -104,8 +104,8 @@ class GraphPage:
                 empty(
                     "o_hub",
                     "There are no things yet.",
-                    "Agents state how things are related (add_knowledge), and knowledge: true in "
-                    "config/generator.yaml extracts it from conversations.",
+                    "Agents state how things are related (`add_knowledge`), and `knowledge: true` "
+                    "in `config/generator.yaml` extracts it from conversations.",
                 )
                 return
             hint = (

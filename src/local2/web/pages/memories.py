@@ -191,8 +191,8 @@ class MemoriesPage:
                 empty(
                     "o_notes",
                     "Nothing is remembered yet.",
-                    "Connect an agent, talk in the terminal (local2 chat), or bring conversations "
-                    "with you (local2 import).",
+                    "Connect an agent, talk in the terminal (`local2 chat`), or bring "
+                    "conversations with you (`local2 import`).",
                 )
             self._pager.show(page.next)
 

@@ -55,8 +55,8 @@ class SessionsView:
             empty(
                 "o_forum",
                 "There are no conversations yet.",
-                "Talk in the terminal (local2 chat), connect an agent, or bring conversations with "
-                "you (local2 import).",
+                "Talk in the terminal (`local2 chat`), connect an agent, or bring conversations "
+                "with you (`local2 import`).",
             )
             return
         with ui.element("div").classes("list-and-detail"):

@@ -28,6 +28,9 @@ from local2.web.pages.links import SIGN_IN_PATH, PageLinks
 AGENT = "page"
 """The agent of everything that is done on the page."""
 SIGN_OUT_PATH, ASSETS_PATH = "/sign-out", "/assets"
+EXPIRED = "expired"
+EXPIRED_PATH = f"{SIGN_IN_PATH}?{EXPIRED}"
+"""Where pages lead whose viewer's token has expired."""
 SESSION_SECONDS = 30 * 86_400
 """Seconds after which a link is needed again. A token ends its session when it expires."""
 MAX_FORM = 16_000
@@ -115,7 +118,8 @@ class SignIn:
             return await self._take_token(request)
         key = request.query_params.get("key")
         if key is None or self._has_accounts:
-            return self._ask("")
+            has_expired = EXPIRED in request.query_params
+            return self._ask("Your token has expired: sign in again." if has_expired else "")
         number = self._links.number_of(key)
         if number is None or number in self._used:
             if self.caller_of(request.scope) is not None:
