@@ -115,7 +115,7 @@ def later_shortened(statements: Sequence[LaterStatement], items: int) -> tuple[L
 
 
 async def cut_to_passages(memories: Sequence[M], question: str) -> list[M]:
-    """Cut long memories for the text for a model; long ones in a thread."""
+    """Cut long memories for the text for a model, in a thread if there is much to search."""
     limit = TEXT_BYTES // max(len(memories), 1)
     size = sum(len(memory.content) for memory in memories if len(memory.content) > limit)
     return await read_text(shortened, size, memories, TEXT_BYTES, question)
