@@ -245,43 +245,6 @@ async def test_a_message_is_outdated_by_a_saved_fact_that_replaced_its_own(
 
 
 @pytest.mark.parametrize(
-    ("said", "topic", "value", "is_outdated"),
-    [
-        ("I live in Bath.", "user.city", "Oslo", True),
-        ("I live in Bath.", "user.wohnort", "Oslo", True),
-        ("I live in Bath.", "user.city", "Bath", False),
-        ("I live in Bath.", "user.city", "Bath, Somerset", False),
-        ("I live in Bath.", "user.favourite_city", "Oslo", False),
-        ("I live in Bath.", "project.city", "Oslo", False),
-        ("I live in Bath. My sister lives in Rome.", "user.city", "Oslo", False),
-    ],
-)
-async def test_a_message_is_outdated_by_what_was_saved_under_another_key_of_the_same_thing(
-    memory: Memory,
-    richard: MemoryService,
-    extractor: Scripted,
-    *,
-    said: str,
-    topic: str,
-    value: str,
-    is_outdated: bool,
-) -> None:
-    extractor.facts_by_text = {
-        "I live in Bath.": HOME,
-        "My sister lives in Rome.": {"topic": "user.sister.home"},
-    }
-    await send_and_extract(memory, richard, said, timestamp=DAY)
-    saved = await richard.facts.store_topic(topic, value)
-
-    found = (await richard.recall(RecallRequest(query="Where do I live?", top_k=5))).items
-
-    marks = {item.record.content: item.outdated_by for item in found}
-    assert marks[said] == (saved.id if is_outdated else None)
-    assert await richard.recall_topic(topic) == value
-    assert await richard.recall_topic("user.home") == "I live in Bath."
-
-
-@pytest.mark.parametrize(
     ("query", "first"),
     [("Where do I live?", "I moved to Bergen."), ("Where does my sister live?", "My sister")],
 )

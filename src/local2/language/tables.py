@@ -1,10 +1,9 @@
 """The tables of the languages that are known, and the one that a text is written in."""
 
 from collections.abc import Iterator
-from functools import lru_cache
 
 from local2.language import clauses, english, german
-from local2.language.attributes import Table, filled
+from local2.language.attributes import Table
 
 ENGLISH: Table = clauses.English(english.LANGUAGE)
 GERMAN: Table = german.German(german.LANGUAGE)
@@ -24,17 +23,6 @@ def table_of(text: str, otherwise: Table = ENGLISH) -> Table:
     if english == german_:
         return otherwise
     return ENGLISH if english > german_ else GERMAN
-
-
-@lru_cache(1_000)
-def attribute_key(topic: str) -> str:
-    """The key of what a topic key names: "user.home" for "user.city"; else the topic itself."""
-    prefix, _, thing = topic.partition(".")
-    for table in (ENGLISH, GERMAN) if prefix == "user" else ():
-        attribute = table.nouns.get(thing)
-        if attribute is not None and attribute.topic is not None:
-            return filled(attribute.topic, {}) or topic
-    return topic
 
 
 def sentences_in(content: str, spoken_in: Table) -> Iterator[tuple[str, Table]]:

@@ -18,7 +18,6 @@ import numpy as np
 
 from local2.keys import is_user_topic
 from local2.language.questions import without_questions
-from local2.language.tables import attribute_key
 from local2.language.words import informative_stems, stems, words
 from local2.ledger.columns import ECHO, EXTRACTED, UNANSWERED, Array, Flags, Positions, View
 from local2.ledger.search import Choice, DetailRequest
@@ -43,7 +42,6 @@ from local2.memory.recall.tuning import (
     NO_ANSWER,
     RANK_GAP,
     SAME,
-    SHORT,
     UNASKED,
 )
 
@@ -60,7 +58,7 @@ class Echoes:
         self.share = view.derive(_no_answers).copy()
         self.below: Flags = np.zeros(view.size, bool)
         self.outdated: dict[int, int] = {}
-        """Maps positions of echoes, and of messages, to the rows of the facts that now hold."""
+        """Maps positions of echoes to the rows of the facts that now hold instead."""
         self._view, self._wording, self._sums, self._weights = view, wording, sums, weights
         self._best = best_positions(sums, view.derive(_echoes), MAX_ECHOES)
 
@@ -81,7 +79,6 @@ class Echoes:
             for position in self._best.tolist()
         }
         stated = yield from self._stated(sources)
-        self.outdated |= yield from self._saved_otherwise(sources)
         asks_again = repeated & ~column["machine"]
         by_source = Counter[int]()
         # Oldest first: an echo may be the source of a later one.
@@ -108,28 +105,6 @@ class Echoes:
                 known_here = known[int(column["row"][position])]
                 if replacing := [row for row, replaces in known_here if replaces and row in shown]:
                     self.outdated[position] = max(replacing)
-
-    def _saved_otherwise(self, sources: Mapping[int, Positions]) -> Choice[dict[int, int]]:
-        """For short messages that stated one fact: what was saved since under another of its keys.
-
-        "Oslo", saved under "user.city", outdates "I live in Bergen", whose fact has "user.home".
-        """
-        view, column = self._view, self._view.column
-        saved = view.derive(_saved_by_attribute)
-        extracted = [at for at in sources if column["echo"][at] == EXTRACTED]
-        stated = Counter(said for at in extracted for said in sources[at].tolist())
-        pairs = []
-        for at in extracted if saved else ():
-            newer = saved.get(_attribute(view, at))
-            if newer is not None and column["newness"][newer] > column["newness"][at]:
-                pairs += [(at, said, newer) for said in sources[at].tolist() if stated[said] == 1]
-        texts = yield from texts_at(view, {at for fact, _, newer in pairs for at in (fact, newer)})
-        values = {at: informative_stems(text) for at, text in texts.items()}
-        return {
-            said: int(column["row"][newer])
-            for fact, said, newer in pairs
-            if column["length"][said] <= SHORT and values[fact].isdisjoint(values[newer])
-        }
 
     def _stated(self, sources: Mapping[int, Positions]) -> Choice[dict[int, frozenset[str]]]:
         """The stems that the best echoes and their sources state, by position.
@@ -169,21 +144,6 @@ class Echoes:
             for source in sources.tolist()
         ]
         return np.asarray(~(own[:, None] & ~has[:, sources]).any(axis=0) | np.array(whole, bool))
-
-
-def _attribute(view: View, at: int) -> tuple[str, int]:
-    """The key of the attribute that a fact with a topic is about, and who stated it."""
-    topic = view.names.topics.values[view.column["topic"][at]]
-    return attribute_key(topic), int(view.column["principal"][at])
-
-
-def _saved_by_attribute(view: View) -> dict[tuple[str, int], int]:
-    """The user's newest saved fact about each attribute that several keys name."""
-    own, _ = view.derive(_keyed_facts)
-    topics = view.names.topics.map_values(lambda topic: attribute_key(topic) != topic)
-    others = own[topics[view.column["topic"][own]] > 0]
-    oldest_first = others[np.lexsort((view.column["row"][others], view.column["newness"][others]))]
-    return {_attribute(view, at): at for at in oldest_first.tolist()}
 
 
 def _no_answers(view: View) -> Array:
