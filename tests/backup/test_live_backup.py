@@ -233,7 +233,7 @@ async def test_a_concurrent_backup_and_a_relative_folder_are_refused(
 async def test_a_fault_ends_a_backup_with_a_problem_that_does_not_quote_it(
     stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "make_backup", Mock(side_effect=ValueError("xyzzy")))
+    monkeypatch.setattr(service, "make_backup", Mock(side_effect=ValueError("plugh")))
 
     await ask_service(stack.bus, BACKUP, BackupRequest(folder=str(tmp_path / "backups")))
 
