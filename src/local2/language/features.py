@@ -11,7 +11,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
-from itertools import islice, pairwise, product
+from itertools import pairwise, product
 from typing import NamedTuple
 
 from local2.language.questions import FIRST_PERSON, is_question
@@ -121,21 +121,26 @@ def _counted(head: Sequence[str], content: str, *, about: Sequence[str]) -> str:
     bits of a number: "metal=3@5" stands three times, in the first and in the third passage. The
     words `about` the text count as in each of them.
     """
-    in_head = _count_stems(head)
-    in_rest, passages = Counter[str](), dict[str, int]()
+    in_head, in_each = _count_stems(head), _count_stems(about)
+    in_text, passages = Counter[str](), dict[str, int]()
     if len(content) > HEAD:
-        in_rest = _count_stems(words(content[HEAD:], characters_and_pairs))
-        in_each = stems(about)
         size = max(PASSAGE, len(content) // (MAX_PASSAGES - 1))
-        for number, passage in enumerate(islice(pieces(content, size), MAX_PASSAGES)):
-            for stem in {*stems(words(passage, characters_and_pairs)), *in_each}:
-                passages[stem] = passages.get(stem, 0) | 1 << number
+        for number, passage in enumerate(pieces(content, size)):
+            in_passage = _count_stems(words(passage, characters_and_pairs))
+            in_text.update(in_passage)
+            bit = 1 << min(number, MAX_PASSAGES - 1)  # pieces end between words: there may be more
+            for stem in {*in_passage, *in_each}:
+                passages[stem] = passages.get(stem, 0) | bit
 
     def counted(stem: str, count: int) -> str:
         return f"{stem}={count}@{passages[stem]:x}" if stem in passages else f"{stem}={count}"
 
-    first = [counted(stem, count + in_rest.pop(stem, 0)) for stem, count in in_head.items()]
-    others = [counted(stem, count) for stem, count in in_rest.items()]
+    # A word in which the head ends is whole in its passage, and then only counts there.
+    first = [
+        counted(stem, max(count, in_text.pop(stem, 0) + in_each[stem]))
+        for stem, count in in_head.items()
+    ]
+    others = [counted(stem, count) for stem, count in in_text.items()]
     return f" {' '.join(first)}{HEAD_SEPARATOR}{' '.join(others)} "
 
 
