@@ -34,17 +34,23 @@ async def is_complete(bus: Connection) -> bool:
     return not (await recall(bus, "osmium"))["degraded"]
 
 
-@pytest.mark.usefixtures("worker_here")
-async def test_while_turns_wait_they_are_unread_and_searches_and_sessions_are_degraded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    may_store, handle = asyncio.Event(), MemoryAgent._handle
+@pytest.fixture
+def may_store(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Hold up every turn until this is set."""
+    released, handle = asyncio.Event(), MemoryAgent._handle
 
     async def wait_and_store(agent: MemoryAgent, message: BusMessage) -> None:
-        await may_store.wait()
+        await released.wait()
         await handle(agent, message)
 
     monkeypatch.setattr(MemoryAgent, "_handle", wait_and_store)
+    return released
+
+
+@pytest.mark.usefixtures("worker_here")
+async def test_while_turns_wait_they_are_unread_and_searches_and_sessions_are_degraded(
+    tmp_path: Path, may_store: asyncio.Event
+) -> None:
     async with open_stack(settings_in(tmp_path), with_generator=False) as stack:
         bus = stack.bus
         await in_step(bus)
@@ -218,15 +224,8 @@ async def test_a_turn_that_is_stored_and_not_yet_acknowledged_does_not_wait() ->
 
 @pytest.mark.usefixtures("worker_here")
 async def test_searches_are_degraded_while_the_ledger_holds_up_a_turn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, may_store: asyncio.Event
 ) -> None:
-    released, handle = asyncio.Event(), MemoryAgent._handle
-
-    async def hold_up(agent: MemoryAgent, message: BusMessage) -> None:
-        await released.wait()
-        await handle(agent, message)
-
-    monkeypatch.setattr(MemoryAgent, "_handle", hold_up)
     async with open_stack(settings_in(tmp_path), with_generator=False) as stack:
         await in_step(stack.bus)
         await publish_durably(stack.bus, "response.generation", turn(answer="Osmium."))
@@ -235,5 +234,5 @@ async def test_searches_are_degraded_while_the_ledger_holds_up_a_turn(
             return not await is_complete(stack.bus)
 
         await eventually(is_incomplete)
-        released.set()
+        may_store.set()
         await eventually(lambda: is_complete(stack.bus))
