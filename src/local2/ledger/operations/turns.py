@@ -11,13 +11,20 @@ Three things keep a turn from being stored twice, however often it is sent or de
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any
 
 import msgspec
 
 from local2.ledger.engines import Row
-from local2.ledger.operations.records import Cause, is_there, relate, store_record, supersede
+from local2.ledger.operations.records import (
+    Cause,
+    is_there,
+    relate,
+    store_record,
+    store_records,
+    supersede,
+)
 from local2.ledger.operations.showings import Showing, ShownRecord, add_showing
 from local2.ledger.operations.tombstones import erased_since, was_erased
 from local2.ledger.operations.transactions import Part, Transaction, as_json, writes_of
@@ -108,7 +115,12 @@ class Turns(Part):
                 columns = tuple(row[name] for name in _REPORTED_COLUMNS)
                 known.setdefault((columns, _arguments(msgspec.json.decode(row["metadata"]))), row)
                 known.setdefault((columns, _ANY), row)
-        written = [self._store_record(tx, record, known) for record in records]
+        written: list[Written] = []
+        for is_result, part in groupby(records, lambda record: record.role == "tool"):
+            if is_result:
+                written += [self._store_result(tx, record, known) for record in part]
+            else:
+                written += self._store_messages(tx, list(part), known)
         answer = written[0]
         if records[0].kind in EPISODIC and answer.was_new and not answer.superseded_by:
             if records[0].query_id is not None:  # ratings name it
@@ -180,17 +192,28 @@ class Turns(Part):
             low = max(low, float(around["before"]))
         return _between(records, low, high)
 
-    def _store_record(self, tx: Transaction, record: NewRecord, known: _Known) -> Written:
-        if record.turn is None:
-            return store_record(tx, record)
-        if record.kind == "episode" or record.role == "assistant":
-            return self._store_answer(tx, record)
-        columns = tuple(getattr(record, name) for name in _REPORTED_COLUMNS)
-        arguments = _arguments(record.metadata)
-        # Without arguments on one side, it may be the same call, as in `is_same_call`.
-        instead = _ANY if arguments is None else None
-        if same := known.get((columns, arguments)) or known.get((columns, instead)):
-            return Written(id=same["id"], was_new=False)
+    def _store_messages(
+        self, tx: Transaction, messages: Sequence[NewRecord], known: _Known
+    ) -> list[Written]:
+        """Store an episode, a note or messages; the new ones at once, which takes half the time."""
+        before = [self._stored_before(tx, message, known) for message in messages]
+        new = [message for message, stored in zip(messages, before, strict=True) if stored is None]
+        added = iter(store_records(tx, new))
+        return [stored or next(added) for stored in before]
+
+    def _stored_before(
+        self, tx: Transaction, message: NewRecord, known: _Known
+    ) -> Written | None:
+        """What became of a message that is known, or that gives an answer again; None if new."""
+        if message.turn is None:
+            return None
+        if message.kind == "episode" or message.role == "assistant":
+            return self._answered_again(tx, message)
+        return _known_as(message, known)
+
+    def _store_result(self, tx: Transaction, record: NewRecord, known: _Known) -> Written:
+        if same := _known_as(record, known):
+            return same
         record = with_unique_id(tx, record)
         received = None
         if record.kind == "tool_output":
@@ -209,12 +232,12 @@ class Turns(Part):
             tx.refuse_excess()
         return written
 
-    def _store_answer(self, tx: Transaction, record: NewRecord) -> Written:
+    def _answered_again(self, tx: Transaction, record: NewRecord) -> Written | None:
         active = tx.execute(
             "standing_answer", turn=record.turn, kind=record.kind, role=record.role
         ).fetchone()
         if active is None:
-            return store_record(tx, record)
+            return None
         if active["content"] == record.content:
             return Written(id=active["id"], was_new=False)
         event_time = stamp(record.event_time)
@@ -257,6 +280,16 @@ def parts_of(turn: Iterable[NewRecord]) -> Iterator[list[NewRecord]]:
         yield [question, *part]
         part = following
     yield [*lead, *part]
+
+
+def _known_as(record: NewRecord, known: _Known) -> Written | None:
+    """The record of the turn that says the same; None if there is none."""
+    columns = tuple(getattr(record, name) for name in _REPORTED_COLUMNS)
+    arguments = _arguments(record.metadata)
+    # Without arguments on one side, it may be the same call, as in `is_same_call`.
+    instead = _ANY if arguments is None else None
+    same = known.get((columns, arguments)) or known.get((columns, instead))
+    return Written(id=same["id"], was_new=False) if same else None
 
 
 def _arguments(metadata: Json) -> bytes | None:
