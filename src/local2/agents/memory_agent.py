@@ -23,6 +23,7 @@ from local2.bus.participant import Participant
 from local2.bus.receiving import is_redirected
 from local2.bus.streams import (
     UNACKNOWLEDGED_BYTES,
+    Delivery,
     acknowledge,
     being_stored,
     delivery_of,
@@ -149,16 +150,17 @@ class MemoryAgent(Participant):
           itself is in order
         """
         seconds = self._turn_timeout
+        delivery = delivery_of(self.bus, message)
         try:
             async with asyncio.timeout(seconds):
                 if is_redirected(message):
                     log.warning("answer_ignored", subject=message.subject)
                 elif message.subject == subjects.RESPONSE_FEEDBACK:
-                    await self._store_rating(message)
+                    await self._store_rating(message, delivery)
                 elif message.subject != subjects.MEMORY_PROBE:
-                    await self._store_turn(message)
+                    await self._store_turn(message, delivery)
         except RequestError as error:
-            await self._give_up(message, error)
+            await self._give_up(message, delivery, error)
         except TimeoutError as error:
             if waited_for(LEDGER, error):
                 held_up = f"The ledger did not store the message within {seconds:g} s."
@@ -167,22 +169,23 @@ class MemoryAgent(Participant):
             late = DeadlineError(
                 f"The message was not handled within {seconds:g} s (turn_timeout)."
             )
-            await self._retry_or_give_up(message, late)
+            await self._retry_or_give_up(message, delivery, late)
         except Local2Error:
             raise
         except Exception:
             log.exception("message_failed", subject=message.subject)
             fault = Local2Error("The message could not be handled; the server's log says where.")
-            await self._retry_or_give_up(message, fault)
+            await self._retry_or_give_up(message, delivery, fault)
 
-    async def _retry_or_give_up(self, message: BusMessage, error: Local2Error) -> None:
+    async def _retry_or_give_up(
+        self, message: BusMessage, delivery: Delivery | None, error: Local2Error
+    ) -> None:
         """Raise the error, so that the message is redelivered; give up after ATTEMPTS."""
-        delivery = delivery_of(self.bus, message)
         if delivery is not None and delivery.deliveries < ATTEMPTS:
             raise error
-        await self._give_up(message, error)
+        await self._give_up(message, delivery, error)
 
-    async def _store_turn(self, message: BusMessage) -> None:
+    async def _store_turn(self, message: BusMessage, delivery: Delivery | None) -> None:
         reading, unsure = await read_text(_read_turn, len(message.data), message.data)
         envelope, turn = reading.envelope, reading.envelope.payload
         self._unread.warn(message.subject, envelope.source, reading.unread)
@@ -190,11 +193,10 @@ class MemoryAgent(Participant):
         if turn.error is not None and not said:
             return  # the outcome of a query that was refused
         answered = bool(turn.answer.strip()) and not unsure
-        delivery = delivery_of(self.bus, message)
         remembered = Turn(
             query=turn.query,
             answer=turn.answer if answered else None,
-            at=self._sent_at(message, envelope),
+            at=_sent_at(envelope, delivery),
             tool_calls=turn.tool_calls,
             session_id=turn.session_id,
             query_id=turn.query_id,
@@ -202,7 +204,7 @@ class MemoryAgent(Participant):
             shown=turn.shown,
             delivered=Delivered(sequence=delivery.sequence, at=delivery.at) if delivery else None,
         )
-        memory = await self._memory_of(message, envelope)
+        memory = await self._memory_of(message, envelope, delivery)
         with memory_operation("upsert_memory", memory.caller.tenant):
             written = await memory.intake.store_turn(remembered)
         log.info(
@@ -214,37 +216,32 @@ class MemoryAgent(Participant):
             query_id=remembered.query_id,
         )
 
-    async def _store_rating(self, message: BusMessage) -> None:
+    async def _store_rating(self, message: BusMessage, delivery: Delivery | None) -> None:
         reading = read_feedback(message.data)
         envelope, rating = reading.envelope, reading.envelope.payload
         self._unread.warn(message.subject, envelope.source, reading.unread)
-        memory = await self._memory_of(message, envelope)
+        memory = await self._memory_of(message, envelope, delivery)
         await memory.intake.store_rating(
             rating.query_id,
             rating.score,
             rating.comment,
             session_id=rating.session_id,
-            at=self._sent_at(message, envelope),
+            at=_sent_at(envelope, delivery),
         )
         log.info("answer_rated", query_id=rating.query_id, score=rating.score)
 
-    async def _memory_of(self, message: BusMessage, envelope: Envelope[Any]) -> MemoryService:
+    async def _memory_of(
+        self, message: BusMessage, envelope: Envelope[Any], delivery: Delivery | None
+    ) -> MemoryService:
         """Open the sender's memory; the token must have been valid when the stream stored it."""
-        delivery = delivery_of(self.bus, message)
         at = delivery.at if delivery else None
         caller = self.bus.identity.caller_of(message, envelope, at)
         return await self._memories.admit(caller, ACTION)
 
-    def _sent_at(self, message: BusMessage, envelope: Envelope[Any]) -> datetime:
-        """When the message was sent, or stored: the same time for every delivery."""
-        if envelope.timestamp_utc is not None:
-            return envelope.timestamp_utc
-        delivery = delivery_of(self.bus, message)
-        return delivery.at if delivery else utc_now()
-
-    async def _give_up(self, message: BusMessage, error: Local2Error) -> None:
+    async def _give_up(
+        self, message: BusMessage, delivery: Delivery | None, error: Local2Error
+    ) -> None:
         log.warning("message_refused", subject=message.subject, reason=error.logged)
-        delivery = delivery_of(self.bus, message)
         text = message.data.decode("utf-8", "replace")
         letter = DeadLetter(
             subject=message.subject,
@@ -289,6 +286,11 @@ async def catch_up(bus: Connection, tenant: str) -> None:
                 await turns_stored(bus, tenant)
     except BusError as error:  # they are stored all the same, a few at a time
         log.warning("not_caught_up", tenant=tenant, reason=error.message)
+
+
+def _sent_at(envelope: Envelope[Any], delivery: Delivery | None) -> datetime:
+    """When a message was sent, or stored: the same time for every delivery."""
+    return envelope.timestamp_utc or (delivery.at if delivery else utc_now())
 
 
 def _read_turn(data: bytes) -> tuple[Reading[Generation], bool]:

@@ -34,6 +34,8 @@ TURNS_STORED_TIMEOUT = 30.0
 repaired."""
 POLL_INTERVAL = 0.05
 """Seconds between two reads of a stream's state."""
+STORING_SECONDS = 0.0005
+"""Seconds that storing a turn takes at least: so long, nobody asks whether many are stored."""
 ELECTION_TIMEOUT = 20.0
 """Seconds for which a stack that starts waits for a cluster to elect who leads JetStream."""
 RELOAD_TIMEOUT = 2.0
@@ -428,9 +430,10 @@ async def turns_stored(bus: Connection, *tenants: str, within: float = TURNS_STO
             now = await stream_state(bus, turns_stream(tenant))
             # An upper bound of the messages up to the one that was the last.
             count = max(0, min(now.messages, before.last_seq - now.first_seq + 1))
-            if not count or asyncio.get_running_loop().time() > deadline:
+            remaining = deadline - asyncio.get_running_loop().time()
+            if not count or remaining < 0:
                 break
-            await asyncio.sleep(POLL_INTERVAL)
+            await asyncio.sleep(min(POLL_INTERVAL + count * STORING_SECONDS, remaining))
         left += count
     return left
 

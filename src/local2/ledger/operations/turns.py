@@ -201,9 +201,7 @@ class Turns(Part):
         added = iter(store_records(tx, new))
         return [stored or next(added) for stored in before]
 
-    def _stored_before(
-        self, tx: Transaction, message: NewRecord, known: _Known
-    ) -> Written | None:
+    def _stored_before(self, tx: Transaction, message: NewRecord, known: _Known) -> Written | None:
         """What became of a message that is known, or that gives an answer again; None if new."""
         if message.turn is None:
             return None

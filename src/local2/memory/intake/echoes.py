@@ -159,11 +159,11 @@ def find_echo(query: str, answer: str, shown: Sequence[Shown], results: Sequence
         results: The results, as text, of these tools and of others that read the memory.
     """
     asked, answered = stems_of(query), stems_of(answer)
-    stated = stems_of(without_questions(query[:COMPARED_TEXT]))
     added = answered - asked
     used = [memory.id for memory in shown if _rests_on(stems_of(memory.content), asked, answered)]
     if used:
         # What a user states is news, whatever was shown before.
+        stated = stems_of(without_questions(query[:COMPARED_TEXT]))
         of_question: Json = {} if stated else {RECALLED: True}
         return TurnEcho(
             sources=tuple(dict.fromkeys(used)),
