@@ -15,7 +15,6 @@ import numpy as np
 from calling import caller_named
 from ledgers import fact
 from local2.ledger.engines.sqlite.database import Database
-from local2.ledger.engines.sqlite.schema import SCHEMA
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.backlog import TaskQueue
 from local2.ledger.operations.extraction import Extractions
@@ -172,7 +171,7 @@ async def open_memory(folder: Path) -> AsyncIterator[tuple[Memory, Database]]:
     with VectorIndex.open(folder / "chroma", "local2.memory") as index:
         embedder = ToyEmbedder(index.recorded_embedder(DEFAULT_TENANT) or "toy")
         store = VectorStore(index, embedder, ToyEmbedder)
-        async with Database.open(folder / "ledger.sqlite3", SCHEMA, counted="record") as database:
+        async with Database.open(folder / "ledger.sqlite3") as database:
             memory = Memory(
                 Ledger(database, "default"),
                 LocalVectors(store),

@@ -12,10 +12,11 @@ from local2.backup.files import with_keys
 from local2.backup.generations import BackupFolder, BackupGeneration
 from local2.backup.restoring import Restored, restore
 from local2.backup.sealing import Decrypter, Seal
-from local2.backup.taking import FinishedBackup, Progress, make_backup
+from local2.backup.taking import Progress, make_backup
 from local2.content_key import ContentKey, KeyOf
 from local2.ledger.records import NewRecord
 from local2.protocol.envelope import utc_now
+from local2.protocol.maintenance import BackupReport
 from stacks import settings_in
 
 TABLES = ("record", "vector", "feature", "task", "audit", "note", "tombstone", "relation")
@@ -64,7 +65,7 @@ def back_up(
     key_of: KeyOf = plain,
     progress: Progress | None = None,
     turns_waiting: int = 0,
-) -> FinishedBackup:
+) -> BackupReport:
     data = data_dir(folder)
     return make_backup(
         with_keys(data, key_of),

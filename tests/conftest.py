@@ -29,7 +29,6 @@ from local2.bus.vector_client import VectorClient, VectorRequests
 from local2.client.tools import Toolbox
 from local2.endpoint import clients
 from local2.ledger.engines.sqlite.database import Database
-from local2.ledger.engines.sqlite.schema import SCHEMA
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations import working_sets
 from local2.llm import budget
@@ -197,7 +196,7 @@ def empty_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("empty-ledger")
 
     async def create() -> None:
-        async with Database.open(folder / "ledger.sqlite3", SCHEMA):
+        async with Database.open(folder / "ledger.sqlite3"):
             pass
 
     asyncio.run(create())
@@ -225,7 +224,7 @@ def postgres_databases() -> Iterator["PostgresServer"]:
 @pytest.fixture
 async def database(tmp_path: Path, empty_ledger: Path) -> AsyncIterator[Database]:
     shutil.copytree(empty_ledger, tmp_path, dirs_exist_ok=True)
-    async with Database.open(tmp_path / "ledger.sqlite3", SCHEMA) as opened:
+    async with Database.open(tmp_path / "ledger.sqlite3") as opened:
         yield opened
 
 

@@ -12,8 +12,7 @@ from msgspec import Raw
 from msgspec.json import encode
 
 from local2.content_key import ContentKey
-from local2.ledger.engines.sqlite.database import COUNTED, Database
-from local2.ledger.engines.sqlite.schema import SCHEMA
+from local2.ledger.engines.sqlite.database import Database
 from local2.ledger.erasing import Erased, ErasureOptions, Selection, combined
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.index import Waiting
@@ -55,7 +54,7 @@ async def ledger_in(
     file: Path, tenant: str = "default", key: ContentKey | None = None
 ) -> AsyncIterator[Ledger]:
     """Open the ledger in a file, whatever other files are beside it."""
-    async with Database.open(file, SCHEMA, counted=COUNTED, key=key) as database:
+    async with Database.open(file, key=key) as database:
         yield Ledger(database, tenant)
 
 

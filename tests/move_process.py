@@ -10,7 +10,6 @@ from unittest.mock import patch
 from local2.ledger import engines
 from local2.ledger.engines.postgres.database import Database as PostgresDatabase
 from local2.ledger.engines.postgres.tables import Tables as PostgresTables
-from local2.ledger.engines.sqlite.database import COUNTED
 from local2.ledger.engines.sqlite.database import Database as SqliteDatabase
 from local2.ledger.engines.sqlite.schema import SCHEMA
 from local2.ledger.engines.sqlite.tables import Tables as SqliteTables
@@ -23,7 +22,7 @@ async def move_between(source: str, target: str) -> Moved:
     file, url = (source, target) if to_database else (target, source)
     schema = SCHEMA._replace(unfinished=not to_database)
     async with (
-        SqliteDatabase.open(Path(file), schema, counted=COUNTED) as here,
+        SqliteDatabase.open(Path(file), schema) as here,
         PostgresDatabase.open(url, unfinished=to_database) as there,
     ):
         if to_database:

@@ -18,8 +18,6 @@ from harm import flip
 from ledgers import open_ledger
 from local2 import examination
 from local2.errors import DamagedError, StorageError
-from local2.ledger.engines.sqlite.database import Database
-from local2.ledger.engines.sqlite.schema import SCHEMA
 from local2.ledger.engines.sqlite.soundness import Count, Tally
 from local2.ledger.records import NewRecord
 from local2.protocol.envelope import utc_now
@@ -245,14 +243,6 @@ async def test_an_unreadable_count_is_rewritten(folder: Path) -> None:
 
     assert await records_of(folder) == RECORDS
     assert Tally(folder / LEDGER).count_in_file() == Count(commits=RECORDS, rows=RECORDS)
-
-
-async def test_a_write_outside_the_ledger_leaves_the_number_of_records(folder: Path) -> None:
-    async with Database.open(folder / LEDGER, SCHEMA) as database:
-        await database.write(lambda c: c.execute("UPDATE record SET agent = 'me'").rowcount)
-
-    assert Tally(folder / LEDGER).count_in_file() == Count(commits=RECORDS + 1, rows=RECORDS)
-    assert await records_of(folder) == RECORDS
 
 
 async def test_a_write_that_changes_nothing_is_not_counted(folder: Path) -> None:

@@ -13,7 +13,6 @@ from local2.bus.connection import connect
 from local2.client.tools import call_tool
 from local2.config_files import load_settings
 from local2.ledger.engines.sqlite.database import Database
-from local2.ledger.engines.sqlite.schema import SCHEMA
 from local2.protocol.payloads import Json
 from local2.stack.app import open_stack
 from stacks import in_step, settings_in
@@ -145,7 +144,7 @@ async def test_64_callers_make_512_calls_without_an_error_or_a_lost_write(
     assert load.outcomes == {(tool, "ok"): CALLS // len(TOOLS) for tool in TOOLS}
     assert (load.recalled["nothing"], load.recalled["of others"]) == (0, 0)
     assert load.recalled["after a write"] > 0
-    async with Database.open(settings.memory.data_dir / "ledger.sqlite3", SCHEMA) as left:
+    async with Database.open(settings.memory.data_dir / "ledger.sqlite3") as left:
         topics = await _active(left, "owner, topic, content", "kind = 'fact' AND topic IS NOT NULL")
         facts = await _active(left, "owner, content", "kind = 'fact' AND topic IS NULL")
         notes = await _active(left, "owner, content", "kind = 'note'")

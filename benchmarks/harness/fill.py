@@ -12,7 +12,6 @@ import numpy as np
 
 from harness.client import USER
 from local2.ledger.engines.sqlite.database import Database
-from local2.ledger.engines.sqlite.schema import SCHEMA
 from local2.ledger.ledger import Ledger
 from local2.ledger.records import NewRecord
 from local2.protocol.envelope import DEFAULT_TENANT, content_id, utc_now
@@ -42,7 +41,7 @@ async def write_records(
         vectors: Their vectors, one row per record, so that the indexer has nothing to embed.
         tenant: The tenant they belong to.
     """
-    async with Database.open(data_dir / "ledger.sqlite3", SCHEMA) as database:
+    async with Database.open(data_dir / "ledger.sqlite3") as database:
         await store_records(Ledger(database, tenant), records, vectors)
 
 

@@ -32,7 +32,6 @@ from harness.dataset import Conversation, DataError, Dataset, load, moment, piec
 from harness.processes import built_in_embedder, data_dir, running_stack
 from harness.scores import TURNS, tasks
 from local2.ledger.engines.sqlite.database import Database
-from local2.ledger.engines.sqlite.schema import SCHEMA
 from local2.ledger.ledger import Ledger
 from local2.ledger.search import Choice, Chooser, Drafter, Search, VectorResult
 from local2.memory.intake.waiting_turns import WaitingTurns
@@ -389,7 +388,7 @@ class EmbeddedRetrieval(Retrieval):
 @asynccontextmanager
 async def recaller_on(folder: Path, embedder: Embedded) -> AsyncIterator[Recaller]:
     settings = MemorySettings()
-    async with Database.open(folder / "ledger.sqlite3", SCHEMA) as database:
+    async with Database.open(folder / "ledger.sqlite3") as database:
         yield Recaller(
             EmbeddedRetrieval(Ledger(database, "default"), embedder),
             weights=Weights.of(settings),

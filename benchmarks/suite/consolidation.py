@@ -20,7 +20,6 @@ from harness.fill import fill_index, made_up_vectors, write_records
 from harness.processes import chroma_dir, data_dir, running_stack
 from harness.report import Figure, milliseconds, percentile, ratio, run
 from local2.ledger.engines.sqlite.database import Database
-from local2.ledger.engines.sqlite.schema import SCHEMA
 from local2.ledger.ledger import Ledger
 from local2.ledger.records import EXTRACTED_FROM, NewRecord
 from local2.protocol.envelope import DEFAULT_TENANT, content_id
@@ -157,7 +156,7 @@ def _record(number: int, text: str) -> NewRecord:
 
 
 async def _contradict(folder: Path, records: Sequence[NewRecord]) -> None:
-    async with Database.open(folder / "ledger.sqlite3", SCHEMA) as database:
+    async with Database.open(folder / "ledger.sqlite3") as database:
         ledger = Ledger(database, DEFAULT_TENANT)
         for n in range(OTHER + 1, FACTS, 100):
             await ledger.facts.relate(records[n].id, "contradicts", records[n - 1].id)

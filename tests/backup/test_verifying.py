@@ -114,9 +114,10 @@ async def test_the_other_ledgers_of_a_damaged_backup_are_read_too(tmp_path: Path
     key = ContentKey.create(tmp_path / "acme.key")
     await remember(tmp_path, 0, 3)
     await remember(tmp_path, 0, 4, tenant="acme", key=key)
-    taken = back_up(tmp_path, tmp_path / "backups", key_of={"acme": key}.get)
-    shared, _ = taken.manifest.ledgers
-    flip(tmp_path / "backups" / taken.generation / "pieces" / shared.pieces[0], 100)
+    back_up(tmp_path, tmp_path / "backups", key_of={"acme": key}.get)
+    (taken,) = generations(tmp_path / "backups")
+    shared, _ = taken.manifest(Decrypter()).ledgers
+    flip(taken.path / "pieces" / shared.pieces[0], 100)
 
     verified = verify(tmp_path / "backups", tmp_path, key_of={"acme": key}.get)
 

@@ -6,7 +6,7 @@ import pytest
 from nats.js.api import RetentionPolicy, StreamConfig
 
 from local2.bus import streams
-from local2.bus.connection import BusMessage, Connection, connect
+from local2.bus.connection import BusMessage, Connection, Handler, Subscription, connect
 from local2.bus.lease import Holder, Lease
 from local2.bus.streams import (
     acknowledge,
@@ -28,6 +28,12 @@ def bus(bus_with_streams: Connection) -> Connection:
     return bus_with_streams
 
 
+async def read_with(bus: Connection, handler: Handler) -> Subscription:
+    """Pass the turns to a handler, over a new consumer."""
+    delivery = await restart_turns_consumer(bus, "reader", "default")
+    return await bus.subscribe(delivery, handler, queue="reader")
+
+
 async def test_a_repeated_message_id_is_stored_once(bus: Connection) -> None:
     for _ in range(3):
         await publish_durably(bus, "response.generation", b"turn", message_id="q1")
@@ -47,9 +53,7 @@ async def test_messages_wait_for_a_consumer_and_are_removed_once_acknowledged(
         seen.append(message.data)
         await acknowledge(bus, message)
 
-    await bus.subscribe(
-        await restart_turns_consumer(bus, "reader", "default"), collect, queue="reader"
-    )
+    await read_with(bus, collect)
 
     await eventually(lambda: len(seen) == 20)
     assert sorted(seen, key=int) == [b"%d" % n for n in range(20)]
@@ -71,17 +75,14 @@ async def test_messages_whose_consumer_died_are_delivered_again_at_once(
         seen.append(message.data)
         await acknowledge(bus, message)
 
-    delivery = await restart_turns_consumer(bus, "reader", "default")
-    first = await bus.subscribe(delivery, die, queue="reader")
+    first = await read_with(bus, die)
     turns = [b"%d" % number for number in range(20)]
     for turn in turns:
         await publish_durably(bus, "response.generation", turn)
     await eventually(lambda: len(seen) >= 1)
     await first.stop(grace=1)
     seen.clear()
-    await bus.subscribe(
-        await restart_turns_consumer(bus, "reader", "default"), collect, queue="reader"
-    )
+    await read_with(bus, collect)
 
     await eventually(lambda: sorted(seen, key=int) == turns)
     await all_done(bus)
@@ -99,9 +100,7 @@ async def test_small_turns_are_delivered_many_at_a_time_where_that_is_asked_for(
         info = await bus.client.jsm().consumer_info(turns_stream("default"), "reader")
         return int(info.config.max_ack_pending)
 
-    await bus.subscribe(
-        await restart_turns_consumer(bus, "reader", "default"), hold, queue="reader"
-    )
+    await read_with(bus, hold)
     usual = await at_a_time()
     for number in range(20):
         await publish_durably(bus, "response.generation", b"%d" % number)
@@ -123,9 +122,7 @@ async def test_a_refused_message_is_redelivered_soon(
         seen.append(message.data)
         await (request_redelivery if len(seen) == 1 else acknowledge)(bus, message)
 
-    await bus.subscribe(
-        await restart_turns_consumer(bus, "reader", "default"), refuse_once, queue="reader"
-    )
+    await read_with(bus, refuse_once)
     await publish_durably(bus, "response.generation", b"turn")
 
     await eventually(lambda: len(seen) == 2)

@@ -18,7 +18,6 @@ import pytest
 from local2.content_key import ContentKey
 from local2.ledger.engines.postgres.database import Database as PostgresDatabase
 from local2.ledger.engines.sqlite.database import Database
-from local2.ledger.engines.sqlite.schema import SCHEMA
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations import working_sets
 from postgres_server import PostgresServer
@@ -50,7 +49,7 @@ NewLedger = Callable[[], OpenLedger]
 
 @asynccontextmanager
 async def sqlite(folder: Path) -> AsyncIterator[OfTenant]:
-    async with Database.open(folder / "ledger.sqlite3", SCHEMA, counted="record") as database:
+    async with Database.open(folder / "ledger.sqlite3") as database:
         yield partial(Ledger, database)
 
 
@@ -65,7 +64,7 @@ async def sqlite_of_candidates(folder: Path) -> AsyncIterator[OfTenant]:
 @asynccontextmanager
 async def encrypted(folder: Path) -> AsyncIterator[OfTenant]:
     file = folder / "encrypted.sqlite3"
-    async with Database.open(file, SCHEMA, counted="record", key=KEY) as database:
+    async with Database.open(file, key=KEY) as database:
         yield partial(Ledger, database)
 
 
@@ -92,7 +91,7 @@ def empty_ledgers(empty_ledger: Path, tmp_path_factory: pytest.TempPathFactory) 
     shutil.copytree(empty_ledger, folder, dirs_exist_ok=True)
 
     async def create() -> None:
-        async with Database.open(folder / "encrypted.sqlite3", SCHEMA, key=KEY):
+        async with Database.open(folder / "encrypted.sqlite3", key=KEY):
             pass
 
     asyncio.run(create())

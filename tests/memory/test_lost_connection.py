@@ -15,7 +15,6 @@ from local2.bus.server import embedded_server
 from local2.bus.vector_client import VectorClient, VectorRequests
 from local2.errors import VectorError
 from local2.ledger.engines.sqlite.database import Database
-from local2.ledger.engines.sqlite.schema import SCHEMA
 from local2.ledger.ledger import Ledger
 from local2.memory.tenant import Memory
 from local2.protocol.payloads import MemoryChange
@@ -53,9 +52,7 @@ async def test_batches_under_way_when_the_server_dies_are_resent(
         bus, other = [
             await running.enter_async_context(connect(server.url, name=name)) for name in "ab"
         ]
-        database = await running.enter_async_context(
-            Database.open(tmp_path / "ledger.sqlite3", SCHEMA)
-        )
+        database = await running.enter_async_context(Database.open(tmp_path / "ledger.sqlite3"))
         vectors = VectorClient(VectorRequests(bus, search_timeout=5), "default")
         memory = Memory(Ledger(database, "default"), vectors, MemorySettings(), announce=_ignore)
         await running.enter_async_context(vector_worker(other, embedder, tmp_path / "chroma"))

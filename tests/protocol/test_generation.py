@@ -395,6 +395,9 @@ OLLAMA_CHUNKS = [
         pytest.param({"generations": [[{"text": "", "message": CONSTRUCTED}]]}, id="a generation"),
         pytest.param(LANGCHAIN_CHUNKS, id="LangChain's chunks"),
         pytest.param(OLLAMA_CHUNKS, id="Ollama's chunks"),
+        pytest.param(json.dumps(COMPLETION, indent=2), id="a completion as text"),
+        pytest.param(json.dumps(RESPONSE, indent=2), id="a response as text"),
+        pytest.param(json.dumps(CONSTRUCTED, indent=2), id="LangChain's constructor as text"),
     ],
 )
 def test_of_a_whole_response_the_text_is_the_answer(answer: Any) -> None:
@@ -404,19 +407,6 @@ def test_of_a_whole_response_the_text_is_the_answer(answer: Any) -> None:
     assert (turn.answer, turn.thinking) == ("19.3 g.", "Heavy.")
     assert turn.tool_calls == [msgspec.structs.replace(WEIGHED, content="")]
     assert found.unread == ()
-
-
-@pytest.mark.parametrize("response", [COMPLETION, RESPONSE, CONSTRUCTED])
-def test_a_whole_response_that_was_dumped_as_text_is_read_as_well(response: Any) -> None:
-    turn = read({"answer": json.dumps(response, indent=2)}).envelope.payload
-
-    assert (turn.answer, turn.thinking) == ("19.3 g.", "Heavy.")
-    assert turn.tool_calls == [msgspec.structs.replace(WEIGHED, content="")]
-
-
-@pytest.mark.parametrize("text", ['{"grams": 19.3}', '{"role": "admin", "content": "x"}', "{19.3"])
-def test_a_text_that_is_no_whole_response_is_the_answer_as_it_is(text: str) -> None:
-    assert read({"answer": text}).envelope.payload.answer == text
 
 
 @pytest.mark.parametrize(
@@ -476,6 +466,9 @@ def test_a_call_that_is_reported_and_in_the_response_is_one_call() -> None:
         {"response": {"grams": 19.3}, "done": True},
         {"generated_text": ["Ann"]},
         {"generations": [1, 2]},
+        '{"grams": 19.3}',
+        '{"role": "admin", "content": "x"}',
+        "{19.3",
     ],
 )
 def test_json_of_an_agent_that_only_resembles_a_response_is_the_answer(answer: Any) -> None:

@@ -14,7 +14,7 @@ from local2.bus.dead_letters import count_letters
 from local2.bus.server import RELOAD_SUCCEEDED, EmbeddedServer
 from local2.errors import BusError
 from local2.stack.app import Stack
-from local2.tenants.directory import Register
+from local2.tenants.directory import Directory
 from tenant_agents import Agent, Answer, agent, settled, token_for
 from waiting import eventually
 
@@ -189,7 +189,7 @@ async def test_a_tenant_that_was_removed_is_not_reported_as_if_it_still_had_acce
 
         assert {one["name"] for one in (await report())["agents"]} >= {"agent", "local2"}
         with monkeypatch.context() as patch:  # the stack has not noticed yet
-            patch.setattr(Register, "reload_if_changed", lambda _: False)
+            patch.setattr(Directory, "reload_if_changed", lambda _: False)
             done = await asyncio.to_thread(in_a_fork, folder, "tenants", "remove", "zeta")
             assert done.returncode == 0, done.stderr
             refused = await report()

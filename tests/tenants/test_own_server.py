@@ -15,7 +15,7 @@ from local2.protocol.memory_tools import TOOL_NAMES
 from local2.settings import BusSettings, RolesSettings
 from local2.stack.app import open_stack
 from local2.tenants.accounts import accounts
-from local2.tenants.directory import Entries, Register, Roles
+from local2.tenants.directory import Directory, Entries, Roles
 from tenant_agents import ACCOUNTS, agent, with_tenants
 from waiting import eventually
 
@@ -117,9 +117,9 @@ def test_a_change_of_the_tenants_while_they_are_read_is_read_later(
         return entries
 
     monkeypatch.setattr(Entries, "read", read_before_a_change)
-    register = Register.open(folder, Roles(RolesSettings()))
+    directory = Directory.open(folder, Roles(RolesSettings()))
     monkeypatch.setattr(Entries, "read", read)
 
-    assert register is not None
-    assert register.reload_if_changed()
-    assert not register.entries.tenants
+    assert directory is not None
+    assert directory.reload_if_changed()
+    assert not directory.entries.tenants

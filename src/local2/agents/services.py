@@ -79,7 +79,7 @@ from local2.protocol.tool import with_suggestion
 from local2.protocol.vectors import WorkerReady
 from local2.settings import LimitSettings
 from local2.tenants.credentials import rotate_token_key
-from local2.tenants.directory import Entries, Register
+from local2.tenants.directory import Directory, Entries
 
 P = TypeVar("P")
 A = TypeVar("A", bound=msgspec.Struct)
@@ -121,7 +121,7 @@ class PartialLines:
 
 
 class ServiceParts(msgspec.Struct, frozen=True, kw_only=True):
-    """What services use besides the caller's memory; `register`: None without accounts."""
+    """What services use besides the caller's memory; `directory`: None without accounts."""
 
     bus: Connection
     memories: Memories
@@ -129,7 +129,7 @@ class ServiceParts(msgspec.Struct, frozen=True, kw_only=True):
     admission: Admission = msgspec.field(default_factory=Admission)
     turns_problem: TurnsProblem = lambda: None
     limits: LimitSettings = LimitSettings()
-    register: Register | None = None
+    directory: Directory | None = None
     partial_lines: PartialLines = msgspec.field(default_factory=PartialLines)
     languages: dict[str, LanguagesSeen] = msgspec.field(default_factory=dict)
     """What was last found about the languages of each tenant."""
@@ -386,9 +386,9 @@ async def report_tenant(request: Request[Empty]) -> TenantReport:
         max_records=parts.limits.tenant_records,
         max_bytes=parts.limits.tenant_bytes,
     )
-    if parts.register is None:
+    if parts.directory is None:
         return report
-    entries = await asyncio.to_thread(Entries.read, parts.register.folder)
+    entries = await asyncio.to_thread(Entries.read, parts.directory.folder)
     entry = entries.tenants.get(request.tenant) if entries is not None else None
     if entry is None:
         raise ForbiddenError(f"The tenant {request.tenant} was removed.")
@@ -405,8 +405,8 @@ async def report_tenant(request: Request[Empty]) -> TenantReport:
 
 async def rotate_tokens(request: Request[Empty]) -> TenantReport:
     """Make another key for tokens; its private part stays on the stack's machine."""
-    register = request.parts.register
-    if register is None:
+    directory = request.parts.directory
+    if directory is None:
         raise BadRequestError(
             "The memory has no accounts.", remedy="`local2 tenants init` creates them."
         )
@@ -417,7 +417,7 @@ async def rotate_tokens(request: Request[Empty]) -> TenantReport:
             remedy=f"Run `local2 tenants rotate {request.tenant}` on one machine, and copy "
             "config/nats/ to the others.",
         )
-    await asyncio.to_thread(rotate_token_key, register.folder, request.tenant)
+    await asyncio.to_thread(rotate_token_key, directory.folder, request.tenant)
     return await report_tenant(request)
 
 

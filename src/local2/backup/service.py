@@ -208,21 +208,8 @@ class Backups:
             at=self._clock(),
             progress=progress,
         )
-        taken = await _run_in_thread(making, progress)
-        manifest = taken.manifest
-        self._last = BackupReport(
-            folder=str(folder),
-            generation=taken.generation,
-            at=manifest.at,
-            ledgers=len(manifest.ledgers),
-            records=manifest.records,
-            size=manifest.size,
-            written=taken.written,
-            removed=taken.removed,
-            encrypted=seal.encrypts,
-            turns_waiting=manifest.turns_waiting,
-        )
-        log.info("backup_made", generation=taken.generation, written=taken.written)
+        self._last = made = await _run_in_thread(making, progress)
+        log.info("backup_made", generation=made.generation, written=made.written)
 
     async def _verify(self, request: VerificationRequest, folder: Path, progress: Progress) -> None:
         identity = Path(request.identity) if request.identity else None

@@ -36,6 +36,7 @@ from local2.ledger.engines.sqlite.copies import (
     refuse_without_room,
     verified_contents,
 )
+from local2.protocol.maintenance import BackupReport
 
 SCRATCH = "backup.part"
 """Name of the folder in the data folder that ledgers are copied to."""
@@ -118,18 +119,6 @@ class Progress:
             raise Stopped
 
 
-class FinishedBackup(msgspec.Struct, frozen=True, kw_only=True):
-    """The backup that was made.
-
-    `written` is the number of new bytes, `removed` the number of generations that were deleted.
-    """
-
-    generation: str
-    manifest: Manifest
-    written: int
-    removed: int
-
-
 def make_backup(
     ledgers: Mapping[str, LedgerFile],
     to: Path,
@@ -140,7 +129,7 @@ def make_backup(
     at: datetime,
     progress: Progress,
     turns_waiting: int = 0,
-) -> FinishedBackup:
+) -> BackupReport:
     """Make a backup.
 
     Args:
@@ -180,8 +169,17 @@ def make_backup(
         pieces.finish(manifest)
     name = folder.generations()[-1].path.name
     removed = folder.prune(keep)
-    return FinishedBackup(
-        generation=name, manifest=manifest, written=pieces.written, removed=removed
+    return BackupReport(
+        folder=str(to),
+        generation=name,
+        at=at,
+        ledgers=len(manifest.ledgers),
+        records=manifest.records,
+        size=manifest.size,
+        written=pieces.written,
+        removed=removed,
+        encrypted=seal.encrypts,
+        turns_waiting=turns_waiting,
     )
 
 

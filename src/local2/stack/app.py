@@ -105,7 +105,7 @@ async def open_stack(
         await resources.enter_async_context(ledgers)
         database = await ledgers.open_database()
         joined = await join(resources, settings, lock, database.secret if database else None)
-        bus, register = joined.bus, joined.register
+        bus, directory = joined.bus, joined.directory
         await ledgers.prepare(joined.tenants)
 
         # What all tenants share besides: vector client and models.
@@ -114,7 +114,7 @@ async def open_stack(
             chat = await choose_chat_model(settings.generator)
             resources.push_async_callback(chat.close)
         vectors = VectorRequests(bus, search_timeout=settings.memory.vector_timeout)
-        memories = Memories(roles=register.directory.roles if register else None)
+        memories = Memories(roles=directory.roles if directory else None)
         await resources.enter_async_context(sharing_ledger(ledgers, memories))
         answers: AnswerSharing | None = None
         if database is not None:
@@ -217,7 +217,7 @@ async def _make_participants(
     If the ledger is shared, other stacks' participants share the requests with them. The generators
     are not among them: `Tenancy` starts one for each tenant.
     """
-    bus, register = parts.joined.bus, parts.joined.register
+    bus, directory = parts.joined.bus, parts.joined.directory
     admission = Admission(parts.settings.limits)
     tools = [
         ToolHost(parts.joined.tools, tool, admission=admission, beside_others=parts.is_shared)
@@ -225,7 +225,7 @@ async def _make_participants(
     ]
     for memory in memories:
         await deliver_turns(bus, memory.tenant, is_shared=parts.is_shared)
-    sharing = [SharedTools(bus, register.shares)] if register else []
+    sharing = [SharedTools(bus, directory.shares)] if directory else []
     service_parts = ServiceParts(
         bus=bus,
         memories=memories,
@@ -233,7 +233,7 @@ async def _make_participants(
         admission=admission,
         turns_problem=lambda: monitor.problem,
         limits=parts.settings.limits,
-        register=register,
+        directory=directory,
     )
     return [
         *tools,

@@ -27,7 +27,7 @@ from local2.settings import Settings, is_loopback
 from local2.stack.ledgers import usable_key
 from local2.tenants.accounts import MEMORY, accounts
 from local2.tenants.credentials import JETSTREAM_KEY, Credentials, memory_credentials
-from local2.tenants.directory import Register, Roles
+from local2.tenants.directory import Directory, Roles
 
 USER_INFO = "$SYS.REQ.USER.INFO"
 """The subject on which the server reports who is connected."""
@@ -44,7 +44,7 @@ class Joined(msgspec.Struct, frozen=True, kw_only=True):
 
     `tools`: the connection over which the stack's tools answer and publish results, and the
     Listener receives the results of others. The server does not return to it what it publishes;
-    otherwise the stack would read, decode and drop each of its own results. `register`: the
+    otherwise the stack would read, decode and drop each of its own results. `directory`: the
     tenants; None without accounts. `server`: the embedded server; None if the configuration names
     an external one.
     """
@@ -53,14 +53,14 @@ class Joined(msgspec.Struct, frozen=True, kw_only=True):
     tools: Connection
     url: str
     lease: Lease
-    register: Register | None
+    directory: Directory | None
     server: EmbeddedServer | None
     credentials: Credentials | None
 
     @property
     def tenants(self) -> list[str]:
         """The tenants that the stack serves; without accounts, the default tenant only."""
-        return list(self.register.entries.tenants) if self.register else [DEFAULT_TENANT]
+        return list(self.directory.entries.tenants) if self.directory else [DEFAULT_TENANT]
 
 
 async def join(
@@ -78,8 +78,8 @@ async def join(
         LedgerKeyError: The content is encrypted, and its key is missing or wrong.
     """
     roles = Roles(settings.roles)
-    register = await asyncio.to_thread(Register.open, settings.bus.accounts, roles)
-    if register is None and settings.bus.url is None and not is_loopback(settings.bus.host):
+    directory = await asyncio.to_thread(Directory.open, settings.bus.accounts, roles)
+    if directory is None and settings.bus.url is None and not is_loopback(settings.bus.host):
         raise ConfigError(
             f"Without accounts callers are not authenticated, and {settings.bus.host} is not "
             "loopback.",
@@ -90,9 +90,9 @@ async def join(
     if settings.bus.url is None:
 
         def accounts_config() -> str:
-            return accounts(register.entries, TOOL_NAMES) if register else ""
+            return accounts(directory.entries, TOOL_NAMES) if directory else ""
 
-        key = await asyncio.to_thread(_jetstream_key, settings, register)
+        key = await asyncio.to_thread(_jetstream_key, settings, directory)
         server = await resources.enter_async_context(
             embedded_server(
                 settings.memory.data_dir / "nats",
@@ -104,15 +104,17 @@ async def join(
             )
         )
     url = server.url if server else str(settings.bus.url)
-    credentials = await asyncio.to_thread(memory_credentials, register.folder) if register else None
+    credentials = (
+        await asyncio.to_thread(memory_credentials, directory.folder) if directory else None
+    )
     connection = partial(
         connect,
         url,
         request_timeout=settings.bus.request_timeout,
         secret=shared_secret or new_secret(),
         credentials=credentials,
-        identity=Attested(register.directory) if register else None,
-        by_tenant=register is not None,
+        identity=Attested(directory) if directory else None,
+        by_tenant=directory is not None,
     )
     try:
         bus = await resources.enter_async_context(connection(name="local2"))
@@ -126,7 +128,7 @@ async def join(
             remedy="Start that server, or correct `url` in config/bus.yaml: without `url`, the "
             "stack starts a server of its own.",
         ) from error
-    if register is not None:
+    if directory is not None:
         # A server without the accounts would let anybody be any tenant.
         answer = await bus.request(USER_INFO, b"")
         account = msgspec.json.decode(answer.data, type=_UserInfo).data.account
@@ -147,7 +149,7 @@ async def join(
         tools=tools,
         url=url,
         lease=lease,
-        register=register,
+        directory=directory,
         server=server,
         credentials=credentials,
     )
@@ -198,9 +200,9 @@ class _UserInfo(msgspec.Struct, frozen=True):
     data: _User
 
 
-def _jetstream_key(settings: Settings, register: Register | None) -> ContentKey | None:
+def _jetstream_key(settings: Settings, directory: Directory | None) -> ContentKey | None:
     """Read the key that encrypts JetStream's files, if any; without accounts, check it first."""
-    if register is None:
+    if directory is None:
         return usable_key(settings.memory, DEFAULT_TENANT)
-    file = register.folder / JETSTREAM_KEY
+    file = directory.folder / JETSTREAM_KEY
     return ContentKey.read(file) if file.exists() else None

@@ -18,7 +18,6 @@ from local2.errors import (
 from local2.home import LEDGER_FILE, make_private
 from local2.ledger.engines import Database
 from local2.ledger.engines.sqlite.connections import connect_encrypted, first_row
-from local2.ledger.engines.sqlite.database import COUNTED
 from local2.ledger.engines.sqlite.database import Database as SqliteDatabase
 from local2.ledger.engines.sqlite.schema import SCHEMA
 from local2.ledger.engines.sqlite.soundness import Tally, has_content
@@ -118,7 +117,7 @@ class Ledgers:
             make_private(path.parent)
         except OSError as error:
             raise UnwritableError(path.parent, error) from error
-        async with SqliteDatabase.open(path, SCHEMA, counted=COUNTED, key=key) as database:
+        async with SqliteDatabase.open(path, key=key) as database:
             yield Ledger(database, tenant, self._quota)
 
     async def prepare(self, tenants: Iterable[str]) -> None:
@@ -220,8 +219,7 @@ def open_file(
         DamagedError: It is damaged, or lacks commits that were counted.
         StorageError: It cannot be opened.
     """
-    schema = SCHEMA._replace(unfinished=unfinished)
-    return SqliteDatabase.open(path, schema, counted=COUNTED)
+    return SqliteDatabase.open(path, SCHEMA._replace(unfinished=unfinished))
 
 
 def refuse_a_missing_ledger(settings: MemorySettings, tenant: str, key: ContentKey | None) -> None:
@@ -245,7 +243,7 @@ def refuse_a_missing_ledger(settings: MemorySettings, tenant: str, key: ContentK
                 remedy="Without the key, run `local2 export`; move the data folder and "
                 f"{settings.chroma_path} away; with the key, run `local2 import`.",
             )
-    tally = Tally(path, COUNTED)
+    tally = Tally(path)
     collection = collection_name(settings.collection, tenant, "serving")
     if vectors := count_vectors(index, collection):
         raise DamagedError(

@@ -73,7 +73,7 @@ class Tenancy:
     def __init__(self, parts: Parts, memories: Memories) -> None:
         self._parts = parts
         self._memories = memories
-        alone = parts.joined.register is None
+        alone = parts.joined.directory is None
         self._searches = FairSlots(SEARCH_LIMITS if alone else SHARED_SEARCH_LIMITS)
         self._opened: dict[str, AsyncExitStack] = {}
         self._running: dict[str, AsyncExitStack] = {}
@@ -106,13 +106,13 @@ class Tenancy:
     async def follow_directory(self) -> None:
         """Open and close tenants when the directory's file changes, until cancelled."""
         joined = self._parts.joined
-        if joined.register is None:
+        if joined.directory is None:
             return
         changed = False
         while True:
             await asyncio.sleep(RETRY_DELAY if changed else CHECK_INTERVAL)
             try:
-                changed |= await asyncio.to_thread(joined.register.reload_if_changed)
+                changed |= await asyncio.to_thread(joined.directory.reload_if_changed)
                 if changed:
                     if joined.server is not None:
                         await joined.server.reload()
@@ -209,10 +209,10 @@ class Tenancy:
         self, resources: AsyncExitStack, tenant: str, chat: ChatModel
     ) -> None:
         """Start the tenant's generator; with accounts, it connects as an agent of the tenant."""
-        bus, register = self._parts.joined.bus, self._parts.joined.register
-        if register is not None:
+        bus, directory = self._parts.joined.bus, self._parts.joined.directory
+        if directory is not None:
             credentials = await asyncio.to_thread(
-                read_credentials, register.folder, tenant, GENERATOR
+                read_credentials, directory.folder, tenant, GENERATOR
             )
             if credentials is None:
                 return
@@ -222,7 +222,7 @@ class Tenancy:
                     name=f"local2 generator of {tenant}",
                     secret=bus.secret,
                     credentials=credentials,
-                    identity=Attested(register.directory, within=tenant),
+                    identity=Attested(directory, within=tenant),
                 )
             )
         await resources.enter_async_context(

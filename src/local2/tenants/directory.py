@@ -160,36 +160,17 @@ class Tenant:
 
 
 class Directory:
-    """The tenants and roles in memory; call `replace` when the file changes."""
-
-    def __init__(self, entries: Entries, roles: Roles) -> None:
-        self.roles = roles
-        self._tenants: Mapping[str, Tenant] = {}
-        self.replace(entries)
-
-    def replace(self, entries: Entries) -> None:
-        """Replace the tenants with those of the file."""
-        self._tenants = {name: Tenant(name, entry) for name, entry in entries.tenants.items()}
-
-    def tenant(self, name: str) -> Tenant:
-        """The tenant with this name.
-
-        Raises:
-            ForbiddenError: There is no such tenant.
-        """
-        if (tenant := self._tenants.get(name)) is None:
-            raise ForbiddenError(f"There is no tenant {name!r}.")
-        return tenant
-
-
-class Register:
-    """The directory's file, as it was last read."""
+    """The tenants and their roles, as the directory's file named them when it was last read."""
 
     def __init__(self, folder: Path, entries: Entries, roles: Roles, modified_at: int) -> None:
         self.folder = folder
-        self.entries = entries
-        self.directory = Directory(entries, roles)
+        self.roles = roles
         self._modified_at = modified_at
+        self._replace(entries)
+
+    def _replace(self, entries: Entries) -> None:
+        self.entries = entries
+        self._tenants = {name: Tenant(name, entry) for name, entry in entries.tenants.items()}
 
     @classmethod
     def open(cls, folder: Path, roles: Roles) -> Self | None:
@@ -215,9 +196,18 @@ class Register:
             raise ConfigError(
                 f"{self.folder / TENANTS_FILE} is missing; the tenants stay as they were."
             )
-        self.entries = entries
-        self.directory.replace(entries)
+        self._replace(entries)
         return True
+
+    def tenant(self, name: str) -> Tenant:
+        """The tenant with this name.
+
+        Raises:
+            ForbiddenError: There is no such tenant.
+        """
+        if (tenant := self._tenants.get(name)) is None:
+            raise ForbiddenError(f"There is no tenant {name!r}.")
+        return tenant
 
     def shares(self, tenant: str) -> Mapping[str, list[str]]:
         """The tools that a tenant shares, each with the tenants that may use it."""

@@ -30,7 +30,6 @@ from local2.ledger.engines import Table
 from local2.ledger.engines.postgres.database import Database as PostgresDatabase
 from local2.ledger.engines.sqlite.copies import verified_contents
 from local2.ledger.engines.sqlite.database import Database as SqliteDatabase
-from local2.ledger.engines.sqlite.schema import SCHEMA
 from local2.ledger.erasing import Selection
 from local2.ledger.ledger import Ledger
 from local2.ledger.moving import NOT_MOVED, moved_tables
@@ -58,7 +57,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("source") / "ledger.sqlite3"
 
     async def create() -> None:
-        async with SqliteDatabase.open(file, SCHEMA, counted="record") as database:
+        async with SqliteDatabase.open(file) as database:
             for tenant in TENANTS:
                 await _fill(Ledger(database, tenant))
             for statement in CHANGED_BY_HAND:
@@ -259,7 +258,7 @@ async def test_a_move_that_cannot_go_on_since_its_source_has_changed_says_so(
 async def test_a_table_or_column_of_one_database_alone_is_not_overlooked(
     here: PostgresDatabase, source: Path
 ) -> None:
-    async with SqliteDatabase.open(source, SCHEMA) as file:
+    async with SqliteDatabase.open(source) as file:
         ours = await file.read(file.tables.described)
     theirs = await here.read(here.tables.described)
 

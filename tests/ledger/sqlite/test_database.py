@@ -26,7 +26,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def schema() -> Schema:
-    return Schema(2, "CREATE TABLE note (text TEXT NOT NULL UNIQUE);")
+    return Schema(2, "CREATE TABLE note (text UNIQUE NOT NULL); CREATE TABLE record (row);")
 
 
 @pytest.fixture
@@ -243,7 +243,7 @@ async def test_tables_are_created_completely_or_not_at_all(file: Path, schema: S
 
     async with Database.open(file, schema) as notes:
         names = await notes.read(lambda c: [row[0] for row in c.execute(NAMES)])
-    assert names == ["note", "tally"]
+    assert names == ["note", "record", "tally"]
 
 
 @pytest.mark.parametrize(("number", "age"), [(1, "An older"), (3, "A newer")])

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from ledgers import record
+from local2.ledger.engines import Row
 from local2.ledger.engines.sqlite import fulltext
-from local2.ledger.engines.sqlite.connections import Row, SqlConnection
+from local2.ledger.engines.sqlite.connections import SqlConnection
 from local2.ledger.engines.sqlite.fulltext import PlaceRows
 from local2.ledger.operations.transactions import Transaction
 from local2.ledger.operations.working_sets import Budget

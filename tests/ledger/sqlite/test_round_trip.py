@@ -9,7 +9,6 @@ import pytest
 from exporting import copy, fill
 from local2.ledger.engines.sqlite.connections import SqlConnection
 from local2.ledger.engines.sqlite.database import Database
-from local2.ledger.engines.sqlite.schema import SCHEMA
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.exports import ExportFilter
 
@@ -53,7 +52,7 @@ def _fill_remaining_columns(connection: SqlConnection) -> int:
 
 @pytest.fixture
 async def target(tmp_path: Path) -> AsyncIterator[Database]:
-    async with Database.open(tmp_path / "target.sqlite3", SCHEMA) as opened:
+    async with Database.open(tmp_path / "target.sqlite3") as opened:
         yield opened
 
 

@@ -28,7 +28,7 @@ from local2.ledger.operations.records import (
     without_names,
 )
 from local2.ledger.operations.relations import MAX_RELATIONS, TYPES, full_end
-from local2.ledger.operations.showings import Showing, ShownRecord, add_showing
+from local2.ledger.operations.showings import Showing, add_showing
 from local2.ledger.operations.tombstones import was_erased, was_id_erased, was_line_erased
 from local2.ledger.operations.transactions import Part, TenantRows, Transaction, as_json, record_of
 from local2.ledger.records import (
@@ -393,19 +393,9 @@ class _Page:
         of = {"question": line.question, "answer": line.answer}
         if self._first_row("known_showing", **asked, **of) is not None:
             return False
-        showing = Showing(
-            owner=line.owner,
-            agent=line.agent,
-            session_id=line.session_id,
-            query_id=line.query_id,
-            question=line.question,
-            answer=line.answer,
-            shown_at=datetime.fromisoformat(line.shown_at),
-            records=tuple(
-                ShownRecord(id_, score) for id_, score in line.records if is_there(self._tx, id_)
-            ),
-        )
-        add_showing(self._tx, showing)
+        here = [shown for shown in line.records if is_there(self._tx, shown[0])]
+        values = {**msgspec.structs.asdict(line), "records": here}
+        add_showing(self._tx, msgspec.convert(values, Showing))
         return True
 
     def _write_line(self, statement: str, line: Line, **other: Any) -> bool:

@@ -176,14 +176,14 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
     run: str | None = None
 
     @classmethod
-    def of(cls, newer: NewRecord) -> "Cause":
+    def of(cls, newer: NewRecord, reason: str = "a newer version was stored") -> "Cause":
         """The cause for a record that a newer one replaces."""
         return cls(
             agent=newer.agent,
             superseded_by=newer.id,
             at=newer.event_time,
             user=principal_of(newer),
-            reason="a newer version was stored",
+            reason=reason,
         )
 
     @classmethod

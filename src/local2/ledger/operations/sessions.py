@@ -192,16 +192,7 @@ class Notes(Part):
 def notes_in(tx: Transaction, session: SessionKey) -> list[Note]:
     """The notes of a session in order; called inside a read or write."""
     found = tx.execute("notes", **msgspec.structs.asdict(session))
-    return [
-        Note(
-            position=row["position"],
-            role=row["role"],
-            content=row["content"],
-            event_time=datetime.fromisoformat(row["event_time"]),
-            merges=row["merges"],
-        )
-        for row in found
-    ]
+    return [msgspec.convert(dict(row), Note) for row in found]
 
 
 class Outputs(Part):

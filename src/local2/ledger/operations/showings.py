@@ -87,16 +87,8 @@ class Showings(Part):
 
 def add_showing(tx: Transaction, showing: Showing) -> None:
     """Note what was shown, unless that of the same answer is noted."""
-    inserted = tx.execute(
-        "insert_showing",
-        owner=showing.owner,
-        agent=showing.agent,
-        session_id=showing.session_id,
-        query_id=showing.query_id,
-        question=showing.question,
-        answer=showing.answer,
-        shown_at=stamp(showing.shown_at),
-    ).fetchone()
+    values = {**msgspec.structs.asdict(showing), "shown_at": stamp(showing.shown_at)}
+    inserted = tx.execute("insert_showing", **values).fetchone()
     if inserted is not None:
         shown = (
             {"showing": inserted["row"], "position": position, "record": id_, "score": score}
@@ -107,18 +99,8 @@ def add_showing(tx: Transaction, showing: Showing) -> None:
 
 def showing_of(tx: Transaction, row: Row) -> Showing:
     """What a row of `showing` says, with the records that were shown."""
-    shown = tx.execute("shown_in", showing=row["row"])
-    return Showing(
-        row=row["row"],
-        owner=row["owner"],
-        agent=row["agent"],
-        session_id=row["session_id"],
-        query_id=row["query_id"],
-        question=row["question"],
-        answer=row["answer"],
-        shown_at=datetime.fromisoformat(row["shown_at"]),
-        records=tuple(ShownRecord(record["record"], record["score"]) for record in shown),
-    )
+    shown = [tuple(record) for record in tx.execute("shown_in", showing=row["row"])]
+    return msgspec.convert({**dict(row), "records": shown}, Showing)
 
 
 def drop_showings(tx: Transaction, showings: Sequence[Row]) -> None:

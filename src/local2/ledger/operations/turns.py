@@ -33,7 +33,7 @@ from local2.ledger.operations.unreported import (
     report_result,
     with_unique_id,
 )
-from local2.ledger.records import DERIVED_FROM, NewRecord, Written, principal_of, stamp
+from local2.ledger.records import DERIVED_FROM, NewRecord, Written, stamp
 from local2.protocol.envelope import content_id, utc_now
 from local2.protocol.memories import EPISODIC
 from local2.protocol.payloads import Json
@@ -245,21 +245,12 @@ class Turns(Part):
             new_id = content_id(record.id, event_time)  # an earlier answer is given again
             record = msgspec.structs.replace(record, id=new_id)
         store_record(tx, msgspec.structs.replace(record, stands_at=active["stands_at"]))
+        cause = Cause.of(record, "its turn was answered again")
         if event_time < active["event_time"] <= stamp(utc_now()):  # a future time does not count
-            self._supersede(tx, record.id, by=active["id"], like=record)
+            supersede(tx, record.id, msgspec.structs.replace(cause, superseded_by=active["id"]))
             return Written(id=record.id, was_new=True, superseded_by=active["id"])
-        self._supersede(tx, active["id"], by=record.id, like=record)
+        supersede(tx, active["id"], cause)
         return Written(id=record.id, was_new=True, replaced=(active["id"],))
-
-    def _supersede(self, tx: Transaction, record_id: str, *, by: str, like: NewRecord) -> None:
-        cause = Cause(
-            agent=like.agent,
-            superseded_by=by,
-            at=like.event_time,
-            user=principal_of(like),
-            reason="its turn was answered again",
-        )
-        supersede(tx, record_id, cause)
 
 
 def parts_of(turn: Iterable[NewRecord]) -> Iterator[list[NewRecord]]:

@@ -30,8 +30,6 @@ PRAGMAS = (
 )
 
 SqlConnection = sqlite3.Connection
-Row = sqlite3.Row
-Cursor = sqlite3.Cursor
 
 
 def connect_encrypted(

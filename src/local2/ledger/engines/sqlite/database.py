@@ -27,7 +27,7 @@ from local2.ledger.engines.sqlite.connections import (
 )
 from local2.ledger.engines.sqlite.fulltext import FullText, TextIndex
 from local2.ledger.engines.sqlite.lanes import Lane, Work, commit_together, run_each
-from local2.ledger.engines.sqlite.schema import STATEMENTS, Schema
+from local2.ledger.engines.sqlite.schema import SCHEMA, STATEMENTS, Schema
 from local2.ledger.engines.sqlite.soundness import Tally, as_storage_error, refuse_damage
 from local2.ledger.engines.sqlite.tables import Tables
 from local2.ledger.operations.records import columns_of, tasks_of
@@ -36,9 +36,6 @@ from local2.ledger.operations.working_sets import Budgets
 from local2.ledger.records import NewRecord, TaskKind, features_of
 from local2.protocol.maintenance import LiveStack
 
-COUNTED = "record"
-"""The table whose rows the tally counts: records are superseded or reduced to a shell, but never
-deleted."""
 MERGED_PAGES = 1_000
 """Number of pages of the full-text index merged in one transaction."""
 MAX_MERGES = 10_000
@@ -67,9 +64,8 @@ class Database:
     async def open(
         cls,
         path: Path,
-        schema: Schema | None = None,
+        schema: Schema = SCHEMA,
         *,
-        counted: str | None = None,
         key: ContentKey | None = None,
     ) -> AsyncIterator["Database"]:
         """Open the file, or create it with its tables.
@@ -77,7 +73,6 @@ class Database:
         Args:
             path: The file; its folder must exist.
             schema: The tables; a file with those of another schema is refused.
-            counted: A table with `row INTEGER PRIMARY KEY` whose rows are never deleted.
             key: Encrypts the file.
 
         Raises:
@@ -85,7 +80,7 @@ class Database:
             LedgerKeyError: The key belongs to another file.
             StorageError: The file cannot be opened, or has another schema.
         """
-        tally = Tally(path, counted)
+        tally = Tally(path)
         writer = Lane(
             path,
             partial(commit_together, tally),
@@ -233,7 +228,7 @@ class Database:
 
 
 def _connect_to_write(
-    path: Path, key: ContentKey | None, schema: Schema | None, tally: Tally
+    path: Path, key: ContentKey | None, schema: Schema, tally: Tally
 ) -> SqlConnection:
     """Open the file, refuse it if it is damaged, and create its tables if it is new."""
     tally.refuse_a_missing_database()
@@ -242,8 +237,7 @@ def _connect_to_write(
     connection = connect(path, key, OPEN_PATIENCE)
     try:
         refuse_damage(connection, path)
-        if schema is not None:
-            schema.ensure(connection, path)
+        schema.ensure(connection, path)
         tally.open(connection)
         connection.execute(f"PRAGMA busy_timeout = {BUSY_PATIENCE * 1000:.0f}")
     except (connection.Error, UnicodeDecodeError) as error:

@@ -12,7 +12,6 @@ from local2.content_key import ContentKey
 from local2.errors import StorageError
 from local2.ledger.engines.sqlite.copies import ledger_key, rows_of
 from local2.ledger.engines.sqlite.database import Database
-from local2.ledger.engines.sqlite.schema import SCHEMA
 from local2.ledger.erasing import ErasureOptions
 from local2.ledger.ledger import Ledger
 
@@ -37,7 +36,7 @@ async def forget_again(restored: Path, former: Path, key: ContentKey | None) -> 
     if not later:
         return 0
     forgotten = 0
-    async with Database.open(restored, SCHEMA, key=key) as database:
+    async with Database.open(restored, key=key) as database:
         for tenant, chosen in later.items():
             ledger = Ledger(database, tenant)
             for selection, digest in await ledger.erasures.chosen_among(set(chosen)):

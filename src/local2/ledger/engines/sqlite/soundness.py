@@ -44,6 +44,12 @@ TABLE = """\
 CREATE TABLE IF NOT EXISTS tally (commits INTEGER NOT NULL);
 INSERT INTO tally SELECT 0 WHERE NOT EXISTS (SELECT * FROM tally);
 """
+COUNTED = "SELECT commits, (SELECT ifnull(max(row), 0) FROM record) FROM tally"
+COUNTING = """\
+UPDATE tally SET commits = commits + 1
+RETURNING commits, (SELECT ifnull(max(row), 0) FROM record)
+"""
+"""Records are superseded or reduced to a shell, but never deleted."""
 
 log = structlog.get_logger()
 
@@ -105,7 +111,7 @@ def _run_check(connection: sqlite3.Connection, check: str, limit: int) -> list[s
 
 
 class Count(NamedTuple):
-    """The extent of a database; `rows` is the highest row number of the counted table."""
+    """The extent of a database; `rows` is the highest row number of a record."""
 
     commits: int
     rows: int
@@ -117,17 +123,9 @@ class Tally:
     Used by the writer's thread only, except for `count_in_file`.
     """
 
-    def __init__(self, database: Path, table: str | None = None) -> None:
-        """`table` is a table whose rows, numbered by `row`, are never deleted.
-
-        Without a table, the number of rows stays as it is in the file.
-        """
+    def __init__(self, database: Path) -> None:
         self._database = database
         self.path = database.with_suffix(".tally")
-        last = f"(SELECT ifnull(max(row), 0) FROM {table})" if table else ":rows"  # noqa: S608 - ours
-        self._counted = f"SELECT commits, {last} FROM tally"  # noqa: S608
-        self._counting = f"UPDATE tally SET commits = commits + 1 RETURNING commits, {last}"  # noqa: S608
-        self._rows = 0
         self._descriptor = -1
         self._synced = 0.0
 
@@ -166,9 +164,8 @@ class Tally:
             UnwritableError: The file with the count cannot be written.
         """
         stored = self.count_in_file()
-        self._rows = stored.rows if stored else 0
         connection.executescript(f"BEGIN; {TABLE} COMMIT;")
-        now = self._count(connection, self._counted)
+        now = _count(connection, COUNTED)
         if stored is not None and (
             stored.commits > now.commits
             or (stored.commits == now.commits and stored.rows > now.rows)
@@ -187,7 +184,7 @@ class Tally:
 
     def add(self, connection: sqlite3.Connection) -> Count:
         """Count a commit, inside its transaction."""
-        return self._count(connection, self._counting)
+        return _count(connection, COUNTING)
 
     def write(self, count: Count) -> None:
         """Write the count to the file; a failure is logged, and does not undo the commit."""
@@ -203,9 +200,10 @@ class Tally:
         if self._descriptor >= 0:
             os.close(self._descriptor)
 
-    def _count(self, connection: sqlite3.Connection, statement: str) -> Count:
-        (count,) = connection.execute(statement, {"rows": self._rows}).fetchall()
-        return Count(*count)
+
+def _count(connection: sqlite3.Connection, statement: str) -> Count:
+    (count,) = connection.execute(statement).fetchall()
+    return Count(*count)
 
 
 def has_content(file: Path) -> bool:
