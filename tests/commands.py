@@ -36,11 +36,14 @@ TALK = [
 ]
 
 
-def local2(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run one command to its end in this process, which saves the imports."""
+def local2(folder: Path, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    """Run one command to its end in this process, which saves the imports.
+
+    `given`: its standard input.
+    """
     with chdir(folder):
         done = CliRunner().invoke(
-            app, words, env={HOME_VARIABLE: str(folder)}, catch_exceptions=False
+            app, words, input=given, env={HOME_VARIABLE: str(folder)}, catch_exceptions=False
         )
     return subprocess.CompletedProcess(words, done.exit_code, done.stdout, done.stderr)
 

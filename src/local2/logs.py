@@ -223,18 +223,25 @@ def logging_to(
         descriptor = os.dup(STANDARD_ERROR)
         writer = _Writer(descriptor, readable=os.isatty(descriptor))
     else:
-        try:
-            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-            descriptor = os.open(target, flags, 0o600)
-        except OSError as error:
-            raise UnwritableError(target, error) from error
-        writer = _Writer(descriptor, readable=False)
+        writer = _Writer(open_log(target), readable=False)
     try:
         with _configured(partial(_configure, writer, level, process)):
             yield
     finally:
         writer.close()
+
+
+def open_log(file: Path) -> int:
+    """Open a file to which logs are appended, and which only its owner may read.
+
+    Raises:
+        UnwritableError: It cannot be created or written to.
+    """
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise UnwritableError(file, error) from error
 
 
 @contextmanager

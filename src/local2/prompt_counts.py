@@ -41,12 +41,20 @@ def count_prompt(data_dir: Path, client: str, problem: str = "") -> None:
     """Count a prompt; do nothing if its file cannot be written."""
     file = data_dir / FOLDER / f"{client}.log"
     line = f"{datetime.now(UTC).isoformat(timespec='seconds')} {' '.join(problem.split())}\n"
+    append_line(file, line, max_bytes=MAX_BYTES)
+
+
+def append_line(file: Path, line: str, *, max_bytes: int) -> None:
+    """Append to a file that several processes write; do nothing if it cannot be written.
+
+    A file of more than `max_bytes` is put aside first, and replaces the one before it.
+    """
     with suppress(OSError):
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if file.exists() and file.stat().st_size > MAX_BYTES:
+        if file.exists() and file.stat().st_size > max_bytes:
             file.replace(file.with_suffix(".log.1"))
-        with file.open("a", encoding="utf-8") as counts:
-            counts.write(line)
+        with file.open("a", encoding="utf-8") as appended:
+            appended.write(line)
 
 
 def counted_prompts(data_dir: Path) -> dict[str, PromptCounts]:

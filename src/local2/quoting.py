@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 
 from local2.protocol.memories import SourceClass
-from local2.protocol.memory_tools import LaterStatement, RecalledItem
+from local2.protocol.memory_tools import LaterStatement, Note, RecalledItem, TopMemory
 
 MAX_LINE = 1_000
 """Maximum number of characters in a quoted line: enough for a fact, but ten of them still leave
@@ -121,6 +121,11 @@ def fact_line(
     return f"- {named}{said} [{source}]"
 
 
+def memory_line(memory: TopMemory) -> str:
+    """Quote one of the top memories."""
+    return fact_line(memory.content, memory.topic, memory.by, memory.source_class)
+
+
 def said_by_others(source_class: SourceClass | None) -> str:
     """Words for whose words stand beside an item, unless they are a user's own."""
     return f", {SOURCES[source_class]}" if source_class and source_class not in STATED else ""
@@ -167,12 +172,8 @@ def section(name: str, lines: Sequence[str]) -> str:
     return "\n".join((f"<{name}>", *lines, f"</{name}>"))
 
 
-def note_line(role: str, content: str, *, merged: bool) -> str:
+def note_line(note: Note) -> str:
     """Quote a note; each line of a merged note is quoted separately."""
-    lines = content.splitlines() if merged else [content]
-    return "\n".join(
-        [
-            f"{quoted_line(role)}: {quoted_line(lines[0], 2 * MAX_LINE)}",
-            *map(quoted_line, lines[1:]),
-        ]
-    )
+    first, *others = note.content.splitlines() if note.merges else [note.content]
+    quoted = f"{quoted_line(note.role)}: {quoted_line(first, 2 * MAX_LINE)}"
+    return "\n".join([quoted, *map(quoted_line, others)])

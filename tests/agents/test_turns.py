@@ -142,6 +142,7 @@ async def test_whoever_asks_is_told_that_the_agent_died_within_its_answer(
 ) -> None:
     looks = await listen("query.running")
     monkeypatch.setattr(queries, "FIRST_LOOK", 0.1)
+    monkeypatch.setattr(participant, "STOP_GRACE", 0.0)  # it never ends
     thinking = asyncio.Event()
 
     async def think(*_: object) -> AsyncGenerator[ChatChunk, None]:

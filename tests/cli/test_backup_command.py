@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from backups import key_pair
-from commands import Served, answer, in_a_process, local2, served
+from commands import Served, answer, in_a_fork, local2, served
 from stacks import settings_in
 
 NOTE = "The observatory opens at nine."
@@ -33,7 +33,7 @@ def test_a_backup_of_a_running_stack_is_restored_without_a_stack(
 
     restored = answer(tmp_path, "restore", str(tmp_path / "backups"))
     assert (restored["records"], restored["aside"]) == (1, None)
-    examined = in_a_process(tmp_path, "doctor", "--deep")
+    examined = in_a_fork(tmp_path, "doctor", "--deep")
     assert "1 records" in examined.stdout
 
 
@@ -123,7 +123,7 @@ def backup_detail(folder: Path) -> str:
 
 
 def test_a_backup_without_a_stack_is_made_offline(tmp_path: Path) -> None:
-    done = in_a_process(tmp_path, "backup", str(tmp_path / "backups"))
+    done = in_a_fork(tmp_path, "backup", str(tmp_path / "backups"))
 
     assert done.returncode == 0, done.stderr
     assert "backing up offline" in done.stdout

@@ -2,15 +2,13 @@
 
 import json
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
 
 from commands import (
-    START_SECONDS,
     Running,
     RunningAsUsersDo,
     answer,
@@ -18,7 +16,7 @@ from commands import (
     in_a_process,
     local2,
 )
-from doc_pages import python_in
+from doc_pages import printed_by, python_in
 from local2._version import __version__
 from local2.bus.connection import connect
 from local2.bus.server import embedded_server
@@ -55,17 +53,11 @@ def test_a_topic_saved_by_one_process_is_recalled_by_another(running: Running) -
     assert (recalled.returncode, recalled.stdout) == (0, "[Memory: user.name] Richard\n")
 
 
-def test_the_example_of_the_readme_works(running: Running) -> None:
-    example = python_in("README.md", "nats.connect")
-    done = subprocess.run(
-        [sys.executable, "-c", example],
-        cwd=running.folder,
-        capture_output=True,
-        text=True,
-        timeout=START_SECONDS,
-        check=False,
-    )
-    assert done.stdout == "[Memory: project.deadline] 1 December\n", done.stderr
+def test_the_example_of_the_readme_works(running: Running, tmp_path: Path) -> None:
+    with chdir(running.folder):
+        printed = printed_by(python_in("README.md", "nats.connect"), tmp_path)
+
+    assert printed == "[Memory: project.deadline] 1 December\n"
 
 
 def test_tools_lists_every_tool_with_its_schema(running: Running) -> None:
@@ -176,20 +168,9 @@ def test_a_second_stack_on_the_same_folder_is_told_which_process_runs(running: R
     assert "`local2 --home DIR up`" in second.stderr
 
 
-def test_a_signal_stops_the_stack_cleanly_and_the_next_one_has_its_memories(tmp_path: Path) -> None:
-    first = Running(tmp_path)
-    local2(tmp_path, "call", "save_topic", "topic=user.name", "content=Ada")
-    assert first.stop(signal.SIGINT) == 0
-    assert not first.runtime.exists()
-
-    second = Running(tmp_path)
-    recalled = local2(tmp_path, "call", "recall_topic", "topic=user.name").stdout
-    assert second.stop(signal.SIGTERM) == 0
-    assert not second.runtime.exists()
-    assert "Ada" in recalled
-
-
-async def test_a_stack_stops_while_it_reads_large_turns_and_loses_none(tmp_path: Path) -> None:
+async def test_a_signal_stops_the_stack_while_it_reads_and_the_next_one_has_all_memories(
+    tmp_path: Path,
+) -> None:
     answer_ = "I moved from Bern to Basel in May. " * 25_000
     first = Running(tmp_path)
     async with connect(first.url, name="test") as bus:
@@ -198,7 +179,9 @@ async def test_a_stack_stops_while_it_reads_large_turns_and_loses_none(tmp_path:
             await publish_durably(
                 bus, "response.generation", json.dumps({"payload": payload}).encode()
             )
-    assert first.stop(signal.SIGTERM) == 0
+    assert first.stop(signal.SIGINT) == 0
+    assert not first.runtime.exists()
+
     second = Running(tmp_path)
     try:
         async with connect(second.url, name="test") as bus:
@@ -209,7 +192,9 @@ async def test_a_stack_stops_while_it_reads_large_turns_and_loses_none(tmp_path:
 
             await eventually(all_stored, within=60)
     finally:
-        second.stop(signal.SIGTERM)
+        code = second.stop(signal.SIGTERM)
+    assert code == 0
+    assert not second.runtime.exists()
 
 
 async def test_a_stack_that_lost_its_nats_server_stops_cleanly(tmp_path: Path) -> None:

@@ -1,12 +1,11 @@
 """`local2 ingest` stores files of JSON lines in the memory of a running stack."""
 
 import json
-import subprocess
 from pathlib import Path
 
 import msgspec
 
-from commands import COMMAND, START_SECONDS, TALK, Served, answer, lines, local2, recalled
+from commands import TALK, Served, answer, lines, local2, recalled
 from local2.sources.items import BATCH_BYTES, BATCH_MESSAGES, batches
 from recalling import chat_message
 
@@ -88,15 +87,8 @@ def test_a_malformed_line_is_named_and_its_file_is_not_sent(
 
 
 def test_standard_input_is_ingested_like_a_file(running: Served, user: str) -> None:
-    done = subprocess.run(
-        [*COMMAND, "ingest", "-", "--user", user],
-        cwd=running.folder,
-        input="\ufeff" + "\r\n".join(json.dumps(line) for line in TALK),
-        capture_output=True,
-        text=True,
-        timeout=START_SECONDS,
-        check=False,
-    )
+    talk = "\ufeff" + "\r\n".join(json.dumps(line) for line in TALK)
+    done = local2(running.folder, "ingest", "-", "--user", user, given=talk)
 
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "standard input: 4 stored, 0 already known.\n"

@@ -46,16 +46,12 @@ def finding(folder: Path, name: str) -> Any:
     return found
 
 
-def ingest_and_wait(stack: Running, tmp_path: Path) -> None:
-    local2(stack.folder, "ingest", lines(tmp_path / "talk.jsonl", MESSAGES))
-    wait_until(lambda: "60 indexed, 0 waiting" in finding(stack.folder, "index")["detail"])
-
-
 def test_a_reindex_continues_after_a_kill_and_a_second_command_waits_for_it(
     tmp_path: Path, ollama: LimitedOllama, environment: dict[str, str]
 ) -> None:
     stack = Running(tmp_path, **environment)
-    ingest_and_wait(stack, tmp_path)
+    local2(tmp_path, "ingest", lines(tmp_path / "talk.jsonl", MESSAGES))
+    wait_until(lambda: "60 indexed, 0 waiting" in finding(tmp_path, "index")["detail"])
     ollama.models.append(f"{NOMIC}:latest")
     ollama.left = 2
 
@@ -88,8 +84,6 @@ def test_a_missing_embedder_is_an_error_and_changes_nothing(
 ) -> None:
     stack = Running(tmp_path, **environment)
     try:
-        ingest_and_wait(stack, tmp_path)
-
         failed = local2(tmp_path, "reindex", "--embedder", "no-such-model")
         as_json = local2(tmp_path, "reindex", "--embedder", "no-such-model", "--json")
 
@@ -97,5 +91,6 @@ def test_a_missing_embedder_is_an_error_and_changes_nothing(
         assert "Nothing was changed" in failed.stderr
         assert "ollama pull no-such-model" in " ".join(failed.stderr.split())
         assert json.loads(as_json.stdout)["ok"] is False
+        assert MINILM in finding(tmp_path, "index")["detail"]
     finally:
         stack.stop(signal.SIGTERM)

@@ -1,6 +1,7 @@
-"""A hook run as a client runs it exits with 0 and prints nothing, whatever goes wrong.
+"""A hook exits with 0 and prints nothing, whatever goes wrong.
 
-It logs the problem, and the client does not wait for its work in the background.
+It logs the problem, and the client does not wait for its work in the background. Where neither a
+hook's start nor its work in the background is tested, it is forked.
 """
 
 import asyncio
@@ -11,12 +12,15 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
 import pytest
 
+from forking import Fork
 from local2.client.access import connected
 from local2.client.tools import call_tool
 from local2.config_files import load_settings
@@ -24,45 +28,65 @@ from local2.home import RUNTIME_FILE, Runtime, is_alive, is_running, user_name
 from local2.hooks.state import Outbox
 from local2.protocol.envelope import Sender
 from local2.stack.app import open_stack
-from recorded_hooks import CLIENT_NAMES, first, payloads
+from recorded_hooks import CLIENT_NAMES, first, payloads, run_hook
 from stacks import settings_in
 from waiting import eventually
 
 LOG = Path(".local2", "logs", "hooks.log")
-WITHOUT_DEADLINES = """
-import sys
-from local2.hooks import acting
-acting.PROMPT_SECONDS = acting.START_SECONDS = acting.HOOK_SECONDS = 60.0
-acting.main(sys.argv[1:])
-"""
-"""Runs a hook without its deadlines, since these tests do not measure speed."""
 NOWHERE = "nats://127.0.0.1:1"
 LONGEST = 60.0
 """Seconds for a process on a busy machine; hooks end by themselves much earlier."""
 
 
 def command(folder: Path, client: str, event: str) -> list[str]:
-    return [sys.executable, "-P", "-m", "local2.hooks", client, event, "--home", str(folder)]
+    return [sys.executable, "-P", "-m", "local2.hooks", *arguments(folder, client, event)]
+
+
+def arguments(folder: Path, client: str, event: str) -> list[str]:
+    return [client, event, "--home", str(folder)]
 
 
 def run(
+    words: list[str],
+    payload: bytes,
+    *,
+    cwd: Path | None = None,
+    url: str = NOWHERE,
+    **environment: str,
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a hook to its end in a process of its own, as its client does.
+
+    It starts no stack, since the address is not its own.
+    """
+    return subprocess.run(
+        words,
+        input=payload,
+        cwd=cwd,
+        capture_output=True,
+        timeout=LONGEST,
+        env={**os.environ, "LOCAL2_BUS__URL": url, **environment},
+        check=False,
+    )
+
+
+def forked(
     folder: Path,
     client: str,
     event: str,
     payload: bytes,
     *,
     url: str = NOWHERE,
-    words: list[str] | None = None,
+    seconds: float | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a hook to its end; it starts no stack, since the address is not its own."""
-    return subprocess.run(
-        words or command(folder, client, event),
-        input=payload,
-        capture_output=True,
-        timeout=LONGEST,
-        env={**os.environ, "LOCAL2_BUS__URL": url},
-        check=False,
-    )
+    """Run a hook to its end in a forked process; `seconds` replace its deadlines."""
+    words = arguments(folder, client, event)
+    environment = {**os.environ, "LOCAL2_BUS__URL": url}
+    with TemporaryDirectory() as files:
+        sent, output, errors = (Path(files, name) for name in ("stdin", "stdout", "stderr"))
+        sent.write_bytes(payload)
+        hook = Fork(run_hook, words, environment, seconds, (sent, output, errors))
+        code = hook.wait(LONGEST)
+        return subprocess.CompletedProcess(words, code, output.read_bytes(), errors.read_bytes())
 
 
 def as_sent(payload: dict[str, Any]) -> bytes:
@@ -83,7 +107,7 @@ def url_of(server: socket.socket) -> str:
 @pytest.mark.parametrize("client", CLIENT_NAMES)
 def test_without_a_stack_every_hook_exits_with_0(client: str, tmp_path: Path) -> None:
     for payload in payloads(client, tmp_path):
-        done = run(tmp_path, client, payload["hook_event_name"], as_sent(payload))
+        done = forked(tmp_path, client, payload["hook_event_name"], as_sent(payload))
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     logged = (tmp_path / LOG).read_text()
     assert "No NATS server answers" in logged or "No time was left" in logged  # on a busy machine
@@ -94,7 +118,7 @@ def test_the_installed_command_imports_little(tmp_path: Path) -> None:
     words = command(tmp_path, "claude-code", "Stop")
     words[1:1] = ["-X", "importtime"]
 
-    done = run(tmp_path, "claude-code", "Stop", b"{}", words=words)
+    done = run(words, b"{}")
 
     imported = {line.rpartition(b"|")[2].strip() for line in done.stderr.splitlines()}
     assert b"local2.hooks.context" in imported
@@ -112,7 +136,7 @@ def test_the_installed_command_imports_little(tmp_path: Path) -> None:
 def test_an_unreadable_payload_exits_with_0_and_is_logged_with_a_remedy(
     payload: bytes, problem: str, tmp_path: Path
 ) -> None:
-    done = run(tmp_path, "claude-code", "Stop", payload)
+    done = forked(tmp_path, "claude-code", "Stop", payload)
 
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     (line,) = (tmp_path / LOG).read_text().splitlines()
@@ -123,7 +147,7 @@ def test_an_unreadable_payload_exits_with_0_and_is_logged_with_a_remedy(
 
 @pytest.mark.parametrize("client", ["another", ""])
 def test_an_unknown_client_exits_with_0(client: str, tmp_path: Path) -> None:
-    done = run(tmp_path, client, "Stop", b"{}")
+    done = forked(tmp_path, client, "Stop", b"{}")
 
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
@@ -134,7 +158,7 @@ def test_invalid_settings_exit_with_0_and_are_logged_without_the_prompt(tmp_path
     (tmp_path / ".local2").mkdir()
     prompt = first("codex", tmp_path, "UserPromptSubmit")
 
-    done = run(tmp_path, "codex", "UserPromptSubmit", as_sent(prompt))
+    done = forked(tmp_path, "codex", "UserPromptSubmit", as_sent(prompt))
 
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert "top_k" in (tmp_path / LOG).read_text()
@@ -146,7 +170,7 @@ def test_a_read_only_folder_exits_with_0(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     prompt = first("codex", tmp_path, "UserPromptSubmit")
 
-    done = run(tmp_path, "codex", "UserPromptSubmit", as_sent(prompt))
+    done = forked(tmp_path, "codex", "UserPromptSubmit", as_sent(prompt))
 
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
@@ -157,7 +181,7 @@ def test_a_silent_server_is_not_waited_for(
 ) -> None:
     payload = first("claude-code", tmp_path, event)
 
-    done = run(tmp_path, "claude-code", event, as_sent(payload), url=url_of(silent))
+    done = forked(tmp_path, "claude-code", event, as_sent(payload), url=url_of(silent))
 
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
@@ -177,7 +201,7 @@ def test_the_client_does_not_wait_for_the_delivery_of_a_turn(
 ) -> None:
     for payload in payloads("cursor", tmp_path)[1:5]:  # until the turn has ended
         event = payload["hook_event_name"]
-        run(tmp_path, "cursor", event, as_sent(payload), url=url_of(silent))
+        run(command(tmp_path, "cursor", event), as_sent(payload), url=url_of(silent))
 
     silent.settimeout(LONGEST)
     delivery, _ = silent.accept()  # from a process that outlives the hook
@@ -192,14 +216,8 @@ async def test_memories_are_printed_in_the_format_of_the_client(event: str, tmp_
     async with open_stack(settings_in(tmp_path), with_generator=False) as stack:
         known = {**fact, "importance": 0.9}
         await call_tool(stack.bus, "remember_fact", known, caller=Sender(agent="test"))
-        hook = [
-            sys.executable,
-            "-c",
-            WITHOUT_DEADLINES,
-            *command(tmp_path, "claude-code", event)[4:],
-        ]
         done = await asyncio.to_thread(
-            run, tmp_path, "claude-code", event, as_sent(payload), url=stack.url, words=hook
+            forked, tmp_path, "claude-code", event, as_sent(payload), url=stack.url, seconds=60.0
         )
     assert (done.returncode, done.stderr) == (0, b"")
     added = json.loads(done.stdout)["hookSpecificOutput"]
@@ -211,15 +229,7 @@ def test_a_failing_hook_writes_nothing_to_the_working_directory(tmp_path: Path) 
     project, own = tmp_path / "project", tmp_path / "own"
     project.mkdir()
 
-    done = subprocess.run(
-        command(own, "codex", "Stop")[:-2],
-        input=b"{",
-        cwd=project,
-        capture_output=True,
-        timeout=LONGEST,
-        env={**os.environ, "LOCAL2_HOME": str(own)},
-        check=False,
-    )
+    done = run(command(own, "codex", "Stop")[:-2], b"{", cwd=project, LOCAL2_HOME=str(own))
 
     assert done.returncode == 0
     assert (own / LOG).exists()
@@ -236,16 +246,20 @@ def test_only_a_private_memory_in_the_project_is_used(
     (project / ".local2").chmod(mode)
     prompt = first("cursor", project, "UserPromptSubmit")
 
-    subprocess.run(
-        command(own, "cursor", "beforeSubmitPrompt")[:-2],
-        input=as_sent(prompt),
-        timeout=LONGEST,
-        env={**os.environ, "LOCAL2_HOME": str(own)},
-        check=True,
-    )
+    words = command(own, "cursor", "beforeSubmitPrompt")[:-2]
+    assert run(words, as_sent(prompt), LOCAL2_HOME=str(own)).returncode == 0
 
     assert (project / ".local2" / "hooks").exists() == used
     assert (own / ".local2" / "hooks").exists() != used
+
+
+def delivers(home: Path) -> bool:
+    """Whether a process in the background delivers turns of a memory."""
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has ended
+            if f"local2.hooks.delivery\0{home}\0".encode() in file.read_bytes():
+                return True
+    return False
 
 
 async def test_the_first_session_starts_a_stack_that_stores_its_turn(tmp_path: Path) -> None:
@@ -277,6 +291,7 @@ async def test_the_first_session_starts_a_stack_that_stores_its_turn(tmp_path: P
 
             await eventually(turn_is_stored, within=LONGEST)
     finally:
+        await eventually(lambda: not delivers(tmp_path), within=LONGEST)  # it would start another
         runtime = msgspec.json.decode(
             (tmp_path / ".local2" / RUNTIME_FILE).read_bytes(), type=Runtime
         )

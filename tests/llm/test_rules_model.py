@@ -109,21 +109,6 @@ class Session:
             "project.database",
             "SQLite 3.45",
         ),
-    ],
-)
-async def test_a_stated_fact_is_saved_under_a_key_and_said_back(
-    statement: str, topic: str, value: str
-) -> None:
-    session = Session()
-
-    confirmation = await session.send(statement)
-    assert session.calls == [("save_topic", {"topic": topic, "content": value})]
-    assert confirmation == f"Saved: {value} ({topic})."
-
-
-@pytest.mark.parametrize(
-    ("statement", "topic", "content"),
-    [
         (
             "Never deploy on Fridays, remember that.",
             "constraint.deploy_on_fridays",
@@ -132,14 +117,14 @@ async def test_a_stated_fact_is_saved_under_a_key_and_said_back(
         ("Remember: don't use tabs", "constraint.use_tabs", "don't use tabs"),
     ],
 )
-async def test_rules_for_the_assistant_become_constraints(
-    statement: str, topic: str, content: str
+async def test_a_stated_fact_or_rule_is_saved_under_a_key_and_said_back(
+    statement: str, topic: str, value: str
 ) -> None:
     session = Session()
 
-    await session.send(statement)
-
-    assert session.calls == [("save_topic", {"topic": topic, "content": content})]
+    confirmation = await session.send(statement)
+    assert session.calls == [("save_topic", {"topic": topic, "content": value})]
+    assert confirmation == f"Saved: {value} ({topic})."
 
 
 @pytest.mark.parametrize(

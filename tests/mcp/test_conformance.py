@@ -95,7 +95,7 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return [_node(folder / "node"), str(package / "dist" / "index.js")]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def url(nats_url: str) -> Iterator[str]:
     """The address of a server with the tools of the suite."""
     with subprocess.Popen(

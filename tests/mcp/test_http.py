@@ -250,13 +250,6 @@ async def test_a_refusal_says_where_the_token_is(served: Served) -> None:
     assert served.token not in refused.text
 
 
-def test_the_token_is_private_and_stays_the_same(served: Served, nats_url: str) -> None:
-    file = served.home / ".local2" / "mcp-token"
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    with serving(served.home, nats_url):
-        assert file.read_text().strip() == served.token
-
-
 async def test_a_token_may_be_configured(tmp_path: Path, nats_url: str) -> None:
     with serving(tmp_path, nats_url, LOCAL2_MCP__TOKEN=CHOSEN) as url:
         chosen: Any = await post(Served(url, "", tmp_path), Authorization=f"Bearer {CHOSEN}")
@@ -265,7 +258,7 @@ async def test_a_token_may_be_configured(tmp_path: Path, nats_url: str) -> None:
         assert not (tmp_path / ".local2" / "mcp-token").exists()
 
 
-def test_a_port_in_use_is_reported(
+def test_a_port_in_use_is_reported_and_the_private_token_stays_the_same(
     served: Served, nats_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOCAL2_BUS__URL", nats_url)
@@ -274,3 +267,6 @@ def test_a_port_in_use_is_reported(
 
     assert done.returncode == 1
     assert "Choose another port with --port" in done.stderr
+    file = served.home / ".local2" / "mcp-token"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert file.read_text().strip() == served.token

@@ -26,6 +26,7 @@ import msgspec
 from local2.config_files import ENVIRONMENT_PREFIX, to_yaml
 from local2.errors import StackNotRunningError, UnwritableError
 from local2.home import CLIENTS_LOCK, make_private, running_url
+from local2.logs import open_log
 from local2.settings import BusSettings, HttpSettings, McpSettings, Settings
 
 POLL = 0.05
@@ -173,13 +174,7 @@ def start_stack(settings: Settings, *, linger: float) -> subprocess.Popen[bytes]
         UnwritableError: Its log cannot be written.
     """
     data_dir = settings.memory.data_dir.absolute()
-    log = data_dir / LOG
-    try:
-        log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise UnwritableError(log, error) from error
-    with os.fdopen(descriptor, "wb") as output:
+    with os.fdopen(open_log(data_dir / LOG), "wb") as output:
         started = subprocess.Popen(  # noqa: S603 - the interpreter that runs
             [sys.executable, "-m", "local2", *words_of_stack(data_dir, linger)],
             cwd=data_dir,

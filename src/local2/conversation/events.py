@@ -70,33 +70,30 @@ class CompactionProgress:
 
     def __init__(self, context: EventContext | None, *, tokens: int, messages: int) -> None:
         self._context = context
-        self._tokens = tokens
-        self._messages = messages
         self._begun = time.perf_counter()
-        self._emit(self._event("started"))
+        self._started = CompactionEvent(
+            session_id=context.session_id if context else "",
+            agent_name=context.agent_name if context else "",
+            status="started",
+            pre_tokens=tokens,
+            pre_messages=messages,
+        )
+        self._emit(self._started)
 
     def completed(self, *, tokens: int, messages: int, stages: Sequence[str]) -> None:
-        event = self._event("completed", time.perf_counter() - self._begun)
-        self._emit(
-            msgspec.structs.replace(
-                event, post_tokens=tokens, post_messages=messages, stages_run=list(stages)
-            )
+        self._end(
+            status="completed",
+            post_tokens=tokens,
+            post_messages=messages,
+            stages_run=list(stages),
         )
 
     def failed(self) -> None:
-        self._emit(self._event("failed", time.perf_counter() - self._begun))
+        self._end(status="failed")
 
-    def _event(
-        self, status: Literal["started", "completed", "failed"], duration: float | None = None
-    ) -> CompactionEvent:
-        return CompactionEvent(
-            session_id=self._context.session_id if self._context else "",
-            agent_name=self._context.agent_name if self._context else "",
-            status=status,
-            pre_tokens=self._tokens,
-            pre_messages=self._messages,
-            duration=duration,
-        )
+    def _end(self, **outcome: Any) -> None:
+        duration = time.perf_counter() - self._begun
+        self._emit(msgspec.structs.replace(self._started, duration=duration, **outcome))
 
     def _emit(self, event: CompactionEvent) -> None:
         if self._context is not None:

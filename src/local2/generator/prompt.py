@@ -17,7 +17,7 @@ from local2.conversation.parts import text_and_parts
 from local2.llm.models import ChatMessage, ToolCall
 from local2.protocol.memory_tools import Note, TopMemory
 from local2.protocol.payloads import Json
-from local2.quoting import TOP_MEMORIES_SECTION, fact_line, note_line, section
+from local2.quoting import TOP_MEMORIES_SECTION, memory_line, note_line, section
 from local2.settings import GeneratorSettings
 
 CONVERSATION_FRACTION = 4
@@ -127,14 +127,8 @@ class PromptWriter(msgspec.Struct, frozen=True, kw_only=True):
         return pack_rounds(current, room, self.count)
 
     def _system_message(self, *, only_end: bool) -> Message:
-        facts = [
-            fact_line(memory.content, memory.topic, memory.by, memory.source_class)
-            for memory in self.background.memories
-        ]
-        notes = [
-            note_line(note.role, note.content, merged=note.merges > 0)
-            for note in reversed(self.background.notes)
-        ]
+        facts = list(map(memory_line, self.background.memories))
+        notes = list(map(note_line, reversed(self.background.notes)))
         lines = self._fitting([*facts, *notes], self.room // BACKGROUND_FRACTION)
         facts, notes = lines[: len(facts)], lines[len(facts) :][::-1]
         parts = [f"{self.system_prompt}\n{QUOTED}" if lines else self.system_prompt]

@@ -28,7 +28,7 @@ from local2.quoting import (
     RECALLED_SECTION,
     SEARCHED_ITEMS,
     TOP_MEMORIES_SECTION,
-    fact_line,
+    memory_line,
     note_line,
     recalled_lines,
     section,
@@ -87,13 +87,12 @@ class ContextReader:
         sections = []
         if "top_memories" in results:
             top = msgspec.convert(results["top_memories"].data, TopMemories).memories
-            facts = [fact_line(m.content, m.topic, m.by, m.source_class) for m in top]
             ids = [memory.id for memory in top]
-            sections.append(Section(TOP_MEMORIES_SECTION, facts, ids=ids))
+            lines = list(map(memory_line, top))
+            sections.append(Section(TOP_MEMORIES_SECTION, lines, ids=ids))
         if "load_session" in results:
             notes = msgspec.convert(results["load_session"].data, SessionContent).notes
-            lines = [note_line(note.role, note.content, merged=note.merges > 0) for note in notes]
-            sections.append(Section("notes", lines, newest_last=True))
+            sections.append(Section("notes", list(map(note_line, notes)), newest_last=True))
         if query is not None and "recall" in results:
             found = msgspec.convert(results["recall"].data, RecalledItems).items
             in_context = None if session.compacted else self._session_id

@@ -9,7 +9,7 @@ import msgspec
 
 from local2.client import Connection, publish_durably, store_output
 from local2.client.access import connected
-from local2.client.shared_stack import stack_running
+from local2.client.shared_stack import FileLock, stack_running
 from local2.errors import RequestError, TooLargeError
 from local2.home import MEMORY_FOLDER, PRIVATE_UMASK
 from local2.hooks.state import Outbox, Situation, log_problem
@@ -34,8 +34,8 @@ async def deliver(situation: Situation) -> None:
     """
     outbox = Outbox(situation.turns)
     while True:
-        with outbox.delivering() as is_only_one:
-            if not is_only_one:
+        with FileLock(situation.turns / "lock") as lock:
+            if not lock.try_to_lock():
                 return  # the other process checks the outbox again at its end
             async with stack_running(situation.settings, linger=LINGER):
                 for file, turn in outbox.take():

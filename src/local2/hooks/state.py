@@ -6,7 +6,6 @@ no stack runs or if the delivering process is killed: the next delivery includes
 logged, because none of them concerns the client.
 """
 
-import fcntl
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -19,7 +18,7 @@ import msgspec
 from local2.atomic_file import write_atomically
 from local2.config_files import load_settings
 from local2.errors import Local2Error, RequestError
-from local2.prompt_counts import ASIDE, TURNS
+from local2.prompt_counts import ASIDE, TURNS, append_line
 from local2.protocol.envelope import Envelope, content_id, decode, encode
 from local2.protocol.payloads import Generation
 from local2.settings import Settings
@@ -148,18 +147,6 @@ class Outbox:
     def is_empty(self) -> bool:
         return not any(file.suffix in {".json", ".taken"} for file in self._folder.glob("*"))
 
-    @contextmanager
-    def delivering(self) -> Iterator[bool]:
-        """Hold the lock of the delivering process; yield False if another process holds it."""
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with (self._folder / "lock").open("wb") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield False
-            else:
-                yield True
-
     def take(self) -> Iterator[tuple[Path, Envelope[Generation]]]:
         """Yield every turn with its file, which the delivery removes.
 
@@ -186,12 +173,7 @@ def described(error: BaseException) -> str:
 
 def log_problem(data_dir: Path, where: str, error: BaseException) -> None:
     """Log a problem without the text of any message; do nothing if the log cannot be written."""
-    file = data_dir / LOG_FILE
-    with suppress(OSError):
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if file.exists() and file.stat().st_size > MAX_LOG_BYTES:
-            file.replace(file.with_suffix(".log.1"))
-        at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        with file.open("a", encoding="utf-8") as log:
-            remedy = f" {error.remedy}" if isinstance(error, Local2Error) and error.remedy else ""
-            log.write(f"{at} {where}: {described(error)}{remedy}\n")
+    at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    remedy = f" {error.remedy}" if isinstance(error, Local2Error) and error.remedy else ""
+    line = f"{at} {where}: {described(error)}{remedy}\n"
+    append_line(data_dir / LOG_FILE, line, max_bytes=MAX_LOG_BYTES)

@@ -26,7 +26,7 @@ from local2.language.chat import (
 from local2.llm.models import ChatChunk, ChatMessage, ToolCall, ToolDefinition
 from local2.protocol.envelope import utc_now
 from local2.protocol.memories import incomplete_reason
-from local2.quoting import AUTHORS, quoted_line, quoted_passage
+from local2.quoting import AUTHORS, TOP_MEMORIES_SECTION, quoted_line, quoted_passage
 
 HELP = (
     "I answer by rules, without a language model: tell me “Remember that my preferred language is "
@@ -79,7 +79,6 @@ BY_AN_ASSISTANT = "said by an assistant"
 SAID = {"said by the user": "You said", BY_AN_ASSISTANT: "An assistant said"}
 REMEMBERED = "Remembered"
 REPLACED = "outdated", "contradicted"
-TOP_MEMORIES = "pre-seeded-memories"
 OWN = f" [stated by {AUTHORS['self']}]"
 """What a model is told of a fact, and who asks knows."""
 MAX_SHOWN = 300
@@ -154,7 +153,9 @@ def answer_to(
     if calls:
         # The generator puts the most important memories into the system prompt.
         prompt = "\n".join(m.content for m in messages if m.role == "system")
-        found = re.search(rf"<{TOP_MEMORIES}>\n(.*?)\n</{TOP_MEMORIES}>", prompt, re.DOTALL)
+        found = re.search(
+            rf"<{TOP_MEMORIES_SECTION}>\n(.*?)\n</{TOP_MEMORIES_SECTION}>", prompt, re.DOTALL
+        )
         answer = KNOWN.format(memories=found[1].replace(OWN, "")) if found else NO_STANDING_FACTS
     return answer, []
 

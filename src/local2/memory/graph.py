@@ -9,7 +9,7 @@ from local2.errors import InvalidArgumentsError
 from local2.keys import entity_key
 from local2.ledger.ledger import Ledger
 from local2.ledger.records import Record
-from local2.memory.scopes import may_see, own_places
+from local2.memory.scopes import may_see, own_places, visible
 from local2.protocol.envelope import Caller
 from local2.protocol.graph import NAME_CHARACTERS, Graph, GraphEdge, GraphNode, ShowGraph
 from local2.protocol.memories import Triplet
@@ -31,12 +31,8 @@ async def graph_around(ledger: Ledger, caller: Caller, wanted: ShowGraph) -> Gra
         places = own_places(caller)
         drawing.add_facts(await ledger.knowledge.naming(wanted.thing, places, wanted.limit))
         return drawing.graph()
-    record, related = await ledger.relations.of(wanted.id)
-    if record is None or not may_see(record, caller):
-        raise InvalidArgumentsError(
-            "id: there is no memory with this id that you may see.",
-            remedy="Take the id from the result of a search.",
-        )
+    found, related = await ledger.relations.of(wanted.id)
+    record = visible(found, caller, "id")
     own = drawing.add_memory(record)
     for relation in related:
         if may_see(relation.record, caller):

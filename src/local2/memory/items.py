@@ -4,6 +4,7 @@ An item with a text also has a record, an episode of its owner, so that it is in
 exported and erased like every memory. The ledger calls the pure functions for filters and paths.
 """
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -48,7 +49,14 @@ FIRST_RECALLED = 100
 """Number of records recalled at first, and multiplied by four as long as too few items match."""
 MAX_RECALLED = 10_000
 """Maximum number of records recalled for one search."""
-OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")
+COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "$eq": operator.eq,
+    "$ne": operator.ne,
+    "$gt": operator.gt,
+    "$gte": operator.ge,
+    "$lt": operator.lt,
+    "$lte": operator.le,
+}
 WILDCARD = "*"
 
 
@@ -215,10 +223,10 @@ def _check_operators(condition: Any) -> None:
     if isinstance(condition, dict):
         compares = any(name.startswith("$") for name in condition)  # then all of them must
         for name, inner in condition.items():
-            if compares and name not in OPERATORS:
+            if compares and name not in COMPARISONS:
                 raise InvalidArgumentsError(
                     f"filter: {quoted(name)} is not an operator.",
-                    remedy=f"There are {', '.join(OPERATORS)}.",
+                    remedy=f"There are {', '.join(COMPARISONS)}.",
                 )
             _check_operators(inner)
 
@@ -238,23 +246,14 @@ def _matches(value: Any, condition: Any) -> bool:
     return bool(value == condition)
 
 
-def _compares(value: Any, operator: str, other: Any) -> bool:
-    if operator in {"$eq", "$ne"}:
-        return bool(value == other) == (operator == "$eq")
-    numbers = _number(value), _number(other)
-    if None not in numbers:
-        value, other = numbers
-    elif not (isinstance(value, str) and isinstance(other, str)):
-        return False
-    match operator:
-        case "$gt":
-            return bool(value > other)
-        case "$gte":
-            return bool(value >= other)
-        case "$lt":
-            return bool(value < other)
-        case _:
-            return bool(value <= other)
+def _compares(value: Any, name: str, other: Any) -> bool:
+    if name not in {"$eq", "$ne"}:
+        numbers = _number(value), _number(other)
+        if None not in numbers:
+            value, other = numbers
+        elif not (isinstance(value, str) and isinstance(other, str)):
+            return False
+    return bool(COMPARISONS[name](value, other))
 
 
 def _number(value: Any) -> float | None:

@@ -6,7 +6,7 @@ from local2.errors import InvalidArgumentsError
 from local2.ledger.ledger import Ledger
 from local2.ledger.operations.relations import RelatedRecord, Relation
 from local2.ledger.records import Record, principal_of
-from local2.memory.scopes import check_may_write, may_retire, may_see, may_write, owner_of
+from local2.memory.scopes import check_may_write, may_retire, may_see, may_write, owner_of, visible
 from local2.protocol.envelope import Caller, Clock
 from local2.protocol.memories import RelationType
 
@@ -46,12 +46,13 @@ class Relations:
             InvalidArgumentsError: The caller may not see the memory.
         """
         record, related = await self._ledger.relations.of(record_id)
-        self._visible(record, "id")
+        visible(record, self._caller, "id")
         return [relation for relation in related if may_see(relation.record, self._caller)]
 
     def _permission(self, type_: RelationType) -> Callable[[Record | None, Record | None], None]:
         def permit(source: Record | None, target: Record | None) -> None:
-            newer, older = self._visible(source, "source"), self._visible(target, "target")
+            newer = visible(source, self._caller, "source")
+            older = visible(target, self._caller, "target")
             if newer.id == older.id:
                 raise InvalidArgumentsError("target: it is the same memory as source.")
             # Needed in one of both scopes: a relation changes what others find there.
@@ -68,14 +69,6 @@ class Relations:
                 )
 
         return permit
-
-    def _visible(self, record: Record | None, argument: str) -> Record:
-        if record is None or not may_see(record, self._caller):
-            raise InvalidArgumentsError(
-                f"{argument}: there is no memory with this id that you may see.",
-                remedy="Take the id from the result of a search.",
-            )
-        return record
 
     def _relation(self, source: str, type_: RelationType, target: str) -> Relation:
         return Relation(

@@ -182,6 +182,20 @@ def may_see(record: Record, caller: Caller) -> bool:
     return owns(record.scope, record.owner, caller)
 
 
+def visible(record: Record | None, caller: Caller, argument: str) -> Record:
+    """The record that an argument names.
+
+    Raises:
+        InvalidArgumentsError: There is none, or the caller may not see it.
+    """
+    if record is None or not may_see(record, caller):
+        raise InvalidArgumentsError(
+            f"{argument}: there is no memory with this id that you may see.",
+            remedy="Take the id from the result of a search.",
+        )
+    return record
+
+
 def owns(scope: OwnerScope, owner: str, caller: Caller) -> bool:
     """Whether records of this scope and owner are the caller's or the tenant's."""
     return owner in _owners(scope, caller)

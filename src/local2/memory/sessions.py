@@ -39,7 +39,7 @@ from local2.protocol.memory_tools import (
     TopMemory,
 )
 from local2.protocol.payloads import Json
-from local2.quoting import TOP_MEMORIES_SECTION, fact_line, section
+from local2.quoting import TOP_MEMORIES_SECTION, memory_line, section
 from local2.settings import MemorySettings
 
 TYPES: tuple[MemoryType, ...] = ("fact", "instruction", "preference")
@@ -61,7 +61,7 @@ class PreseededMemories(TopMemories, frozen=True, kw_only=True):
 
     def section(self) -> str:
         """A prompt section with a line for each memory; empty if there are none."""
-        lines = [fact_line(m.content, m.topic, m.by, m.source_class) for m in self.memories]
+        lines = list(map(memory_line, self.memories))
         return section(TOP_MEMORIES_SECTION, lines) if lines else ""
 
 

@@ -22,7 +22,7 @@ from local2.protocol.memory_tools import (
     TopMemories,
 )
 from local2.protocol.tool import ToolOutput
-from local2.quoting import fact_line, inset, note_line, quoted_line
+from local2.quoting import inset, memory_line, note_line, quoted_line
 from local2.tools.base import (
     DATA_BYTES,
     TEXT_BYTES,
@@ -99,16 +99,10 @@ async def load_session(memory: MemoryService, args: LoadSession) -> ToolOutput:
         lines.append(f"(The session may be incomplete: {session.reason})")
     if session.notes:
         lines.append("[Notes]")
-        lines += [
-            note_line(note.role, note.content, merged=note.merges > 0)
-            for note in shortened(session.notes, quarter)
-        ]
+        lines += map(note_line, shortened(session.notes, quarter))
     if fitting.memories:
         lines.append("[Memories]")
-        lines += [
-            fact_line(top.content, top.topic, top.by, top.source_class)
-            for top in shortened(fitting.memories, quarter)
-        ]
+        lines += map(memory_line, shortened(fitting.memories, quarter))
     return ToolOutput(content="\n".join(lines), data=fitting)
 
 
@@ -121,10 +115,7 @@ def _shortened(message: SessionMessage) -> SessionMessage:
 async def make_note(memory: MemoryService, args: MakeNote) -> ToolOutput:
     noted = await memory.sessions.note(args.content, args.role)
     outcome = "Noted." if noted.was_new else "Noted before."
-    lines = [
-        note_line(note.role, note.content, merged=note.merges > 0)
-        for note in shortened(noted.notes, TEXT_BYTES)
-    ]
+    lines = map(note_line, shortened(noted.notes, TEXT_BYTES))
     return ToolOutput(
         content="\n".join([f"{outcome} The notes of this session:", *lines]),
         data=noted,

@@ -7,7 +7,7 @@ note. Paths by id name no user, so an id that is given out ends with its user: `
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import datetime
 from http import HTTPMethod
-from typing import Annotated, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -22,12 +22,9 @@ from local2.protocol.memory_tools import (
     MEMORY_HISTORY,
     RECALL,
     SAVE_MEMORY,
-    A,
-    D,
     EditMemory,
     Forget,
     MemoryHistory,
-    MemoryTool,
     QueryText,
     Recall,
     RecalledItem,
@@ -35,9 +32,12 @@ from local2.protocol.memory_tools import (
     Version,
 )
 from local2.protocol.msgspec_errors import with_own_names
-from local2.protocol.payloads import Empty, Json
-from local2.protocol.services import BROWSE, P, ServiceDeclaration
+from local2.protocol.payloads import Json
+from local2.protocol.services import BROWSE
 from local2.web.answers import HttpAnswer, NotFoundError
+
+if TYPE_CHECKING:
+    from local2.web.server import HttpServer
 
 PATH = "/mem0"
 NAME = "local2"
@@ -50,7 +50,6 @@ MAX_LISTED = 10_000
 REASON = "Changed with mem0's client."
 
 B = TypeVar("B", bound=msgspec.Struct)
-S = TypeVar("S", bound=msgspec.Struct)
 Handler = Callable[[Request, Sender], Awaitable[HttpAnswer]]
 
 
@@ -108,18 +107,6 @@ class Mem0Memory(msgspec.Struct, kw_only=True, omit_defaults=True):
     metadata: Json | None = None
 
 
-class MemoryAccess(Protocol):
-    """How to reach the memory as a caller."""
-
-    async def read_body(self, request: Request) -> bytes: ...
-
-    async def ask_tool(self, tool: MemoryTool[A, D], arguments: A, caller: Sender) -> D: ...
-
-    async def ask_service(
-        self, service: ServiceDeclaration[P, S], payload: P | Empty, caller: Sender
-    ) -> S: ...
-
-
 class Mem0Route(NamedTuple):
     method: HTTPMethod
     path: str
@@ -129,7 +116,7 @@ class Mem0Route(NamedTuple):
 class Mem0:
     """Answers the requests of mem0's client."""
 
-    def __init__(self, memory: MemoryAccess) -> None:
+    def __init__(self, memory: "HttpServer") -> None:
         self._memory = memory
 
     def routes(self) -> Iterator[Mem0Route]:

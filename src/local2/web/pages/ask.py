@@ -26,6 +26,7 @@ from local2.web.pages.frame import (
     dialog,
     empty,
     facts,
+    opener,
     section,
     set_address,
     tag,
@@ -343,9 +344,8 @@ class AskPage:
             if label := memory.topic or memory.label:
                 text("span", label).classes("mono quiet")
         if memory.content:
-            content = text("button", memory.content).props("type=button")
-            content.classes("plain-text two-lines")
-            content.on("click", partial(open_memory, self._asker, memory.id, self._ask))
+            opened = partial(open_memory, self._asker, memory.id, self._ask)
+            opener(memory.content, "two-lines", opened)
         if memory.explanation is not None:
             _show_parts(memory.explanation, scale)
         if memory.place is None:

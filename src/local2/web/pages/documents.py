@@ -19,6 +19,7 @@ from local2.web.pages.frame import (
     Viewer,
     counted,
     empty,
+    opener,
     section,
     set_address,
     text,
@@ -104,8 +105,7 @@ class DocumentsView:
                         text("span", f"{number}.")
                         text("span", chunk.label or "")
                         when(chunk.event_time)
-                    content = text("button", chunk.content).props("type=button")
-                    content.classes("plain-text whole-text")
-                    content.on("click", partial(open_memory, self._viewer, chunk.id, self._load))
+                    opened = partial(open_memory, self._viewer, chunk.id, self._load)
+                    opener(chunk.content, "whole-text", opened)
             end = offset + len(page.chunks)
             self._pager.show(end if end < page.total else None)

@@ -17,6 +17,7 @@ from local2.web.pages.frame import (
     empty,
     notify,
     notify_of_run,
+    opener,
     section,
     set_address,
     tag,
@@ -126,9 +127,8 @@ class FactsPage:
                     tag(readable(fact.retired_why or fact.state))
                 if fact.pinned:
                     tag("pinned", "accent")
-            content = text("button", fact.content).classes("plain-text two-lines")
-            content.props("type=button")
-            content.on("click", partial(open_memory, self._seen_by, fact.id, self._load, fact))
+            opened = partial(open_memory, self._seen_by, fact.id, self._load, fact)
+            opener(fact.content, "two-lines", opened)
 
     def _show_contradiction(self, contradiction: Contradiction) -> None:
         fact, against = contradiction

@@ -245,6 +245,19 @@ def text(tag: str, content: str) -> TextElement:
     return TextElement(tag=tag, text=content)
 
 
+def opener(content: str, look: str, open_: Callable[[], Awaitable[None]]) -> TextElement:
+    """A text that opens something when it is clicked."""
+    element = text("button", content).props("type=button").classes(f"plain-text {look}")
+    return element.on("click", open_)
+
+
+def link(content: str, path: str, **parameters: str) -> TextElement:
+    """A link to a page, and to what the parameters of its address name there."""
+    element = text("a", content)
+    element.props["href"] = f"{path}?{urlencode(parameters)}"
+    return element
+
+
 def prose(content: str) -> Element:
     """A paragraph, of which the parts between backticks are shown as code."""
     with ui.element("p") as element:

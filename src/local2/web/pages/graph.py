@@ -9,7 +9,16 @@ from nicegui.events import GenericEventArguments
 
 from local2.protocol.graph import GraphEdge, GraphNode, ShowGraph
 from local2.protocol.services import GRAPH
-from local2.web.pages.frame import Viewer, counted, empty, notify, section, set_address, text
+from local2.web.pages.frame import (
+    Viewer,
+    counted,
+    empty,
+    notify,
+    opener,
+    section,
+    set_address,
+    text,
+)
 from local2.web.pages.memory_drawer import open_memory
 
 MAX_NODES = 300
@@ -146,9 +155,7 @@ class GraphPage:
                 with ui.element("li"):
                     for key in (edge.source, edge.target):
                         node = self._nodes[key]
-                        opening = text("button", _cut(node.name)).props("type=button")
-                        opening.classes("plain-text node")
-                        opening.on("click", partial(self._expand_in_list, node))
+                        opener(_cut(node.name), "node", partial(self._expand_in_list, node))
                         if key == edge.source:
                             text("span", edge.label).classes("quiet")
                     memory = edge.id or self._nodes[edge.source].id

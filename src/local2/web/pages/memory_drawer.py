@@ -7,7 +7,6 @@ import asyncio
 import difflib
 import re
 from collections.abc import Sequence
-from urllib.parse import urlencode
 
 from nicegui import ui
 
@@ -21,7 +20,7 @@ from local2.protocol.memory_tools import (
     Version,
     Versions,
 )
-from local2.web.pages.frame import Viewer, drawer, exact, facts, tag, text, when
+from local2.web.pages.frame import Viewer, drawer, exact, facts, link, tag, text, when
 from local2.web.pages.memory_changes import MemoryChanges, OnChange
 
 MAX_COMPARED = 20_000
@@ -96,8 +95,8 @@ async def open_memory(
         _show_versions(history)
         if related.relations:
             _show_relations(related.relations)
-            around = {"id": id_, "user": seen_by.caller.user or ""}
-            text("a", "Show them in the graph").props["href"] = f"/graph?{urlencode(around)}"
+            user = seen_by.caller.user or ""
+            link("Show them in the graph", "/graph", id=id_, user=user)
 
 
 def _show_others(known: BrowsedMemory) -> None:
@@ -136,9 +135,8 @@ def _show_facts(shown: Version, known: BrowsedMemory | None) -> None:
             if known.session_id:
                 text("dt", "Session")
                 with ui.element("dd"):
-                    named = {"id": known.session_id, "user": known.user or ""}
-                    link = text("a", known.session_id)
-                    link.props["href"] = f"/sessions?{urlencode(named)}"
+                    session = known.session_id
+                    link(session, "/sessions", id=session, user=known.user or "")
             add("Source", readable(known.source_class))
             add("Importance", f"{known.importance:.2f}, {known.durability}")
             if known.recalled_at is not None:

@@ -23,6 +23,7 @@ from local2.web.pages.frame import (
     empty,
     exact,
     facts,
+    link,
     prose,
     said,
     section,
@@ -175,7 +176,7 @@ class OverviewPage:
                     prose(finding.remedy).classes("quiet")
                 part, needs = PARTS.get(finding.name, ("", ""))
                 if finding.verdict != "ok" and part and self._viewer.may(needs):
-                    text("a", "Open in Upkeep").props["href"] = f"/upkeep?part={part}"
+                    link("Open in Upkeep", "/upkeep", part=part)
 
     async def _count(self) -> None:
         if not self._viewer.link.is_reached:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
-from urllib.parse import urlencode
 
 import msgspec
 from nicegui import ui
@@ -18,7 +17,9 @@ from local2.web.pages.frame import (
     Viewer,
     counted,
     empty,
+    link,
     notify,
+    opener,
     read_on,
     section,
     set_address,
@@ -140,8 +141,8 @@ class SessionsView:
                 chosen = {"session_id": id_, "kinds": "chat_message"}
                 if self._everybody and user is not None:
                     chosen["of"] = user
-                link = text("a", f"Only the last {MAX_LIMIT:,} messages are here. Read all")
-                link.props["href"] = f"/memories?{urlencode(chosen)}"
+                only = f"Only the last {MAX_LIMIT:,} messages are here. Read all"
+                link(only, "/memories", **chosen)
             self._messages.show(later + SHOWN_MESSAGES if can_go_on else None)
             ShownConversation(viewer, content, messages, self._shown, ratings).show()
 
@@ -209,9 +210,8 @@ class ShownConversation:
                 if message.query_id is not None:
                     self._add_rating(message)
                 if question:
-                    asked = {"q": question, "user": self._viewer.caller.user or ""}
-                    link = text("a", "Ask this again")
-                    link.props["href"] = f"/ask?{urlencode(asked)}"
+                    user = self._viewer.caller.user or ""
+                    link("Ask this again", "/ask", q=question, user=user)
             for showing in of_turn:
                 self._show_showing(showing)
             if not of_turn and self._shown.next is None:  # else it may be among older ones
@@ -230,9 +230,8 @@ class ShownConversation:
                     if memory.content is None:
                         text("span", "It is gone, or belongs to somebody else.").classes("quiet")
                         continue
-                    shown = text("button", memory.content).classes("plain-text")
-                    shown.props("type=button")
-                    shown.on("click", partial(open_memory, self._viewer, memory.id, _stay))
+                    opened = partial(open_memory, self._viewer, memory.id, _stay)
+                    opener(memory.content, "", opened)
 
     def _add_rating(self, message: SessionMessage) -> None:
         given = self._ratings.get(message.id)
