@@ -277,6 +277,17 @@ def test_an_incomplete_search_is_explained(capsys: pytest.CaptureFixture[str]) -
     assert "No worker [yet]." in " ".join(unsure.split())
 
 
+def test_what_does_not_hold_any_more_is_marked(running: Served) -> None:
+    for city in ("Oslo", "Rome"):
+        local2(running.folder, "call", "save_topic", "topic=user.city", f"content=In {city}")
+
+    found = local2(running.folder, "recall", "Where did I live?", "--scope", "user").stdout
+
+    present, former = found.split("In Oslo")[0].split("In Rome")
+    assert "outdated" not in present
+    assert "user.city  outdated by 1" in former
+
+
 def test_an_answer_names_its_sources(capsys: pytest.CaptureFixture[str]) -> None:
     answered = Answer(text="It is osmium.", ids=("1",), by_model=True)
     nothing = Answer(by_model=True)

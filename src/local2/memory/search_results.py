@@ -86,7 +86,8 @@ class ScopedResults(msgspec.Struct, frozen=True, kw_only=True):
                         stated_by(item.record, self.caller),
                         source_class_of(item.record),
                         question=self.query,
-                    ),
+                    )
+                    + (" (outdated)" if item.outdated_by else ""),
                     [view(later, self.caller, LaterStatement) for later in item.later],
                 )
                 for item in result.items

@@ -24,11 +24,11 @@ default."""
 INSTRUCTION = """\
 Answer the question from the numbered items of a memory, and from nothing else that you know. \
 `said` is when an item was said, `speaker` by whom, `source` what class of source that is, and \
-`topic` the key of a standing fact, and `later` the reply that a question got, or what the same \
-speaker said about it since. Where \
-items contradict each other, a standing fact of the user holds, and else the one said last. Answer \
-briefly, in the language of the question, and give the numbers of the items that your answer rests \
-on. If the items do not answer the question, give an empty answer and no numbers."""
+`topic` the key of a standing fact, `outdated` whether another item replaces it, and `later` the \
+reply that a question got, or what the same speaker said about it since. Where items contradict \
+each other, a standing fact of the user holds, and else the one said last. Answer briefly, in the \
+language of the question, and give the numbers of the items that your answer rests on. If the \
+items do not answer the question, give an empty answer and no numbers."""
 
 log = structlog.get_logger()
 
@@ -47,6 +47,7 @@ class _ShownItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
     speaker: str | None = None
     source: str | None = None
     topic: str | None = None
+    outdated: bool = False
     text: str
     later: tuple[_SaidLater, ...] = ()
 
@@ -97,6 +98,7 @@ class Synthesis:
                     speaker=record.label or record.role,
                     source=source_class_of(record),
                     topic=record.topic,
+                    outdated=item.outdated_by is not None,
                     text=text,
                     later=later,
                 )
