@@ -21,7 +21,6 @@ from local2.web.pages.frame import (
     notify,
     read_on,
     section,
-    set_address,
     tag,
     text,
     when,
@@ -95,7 +94,7 @@ class SessionsView:
             self._pager.show(page.next)
 
     async def _open(self, id_: str, user: str | None) -> None:
-        set_address(id=id_, user=user)
+        self._viewer.set_address(id=id_, user=user)
         show = partial(self._show_conversation, id_, user)
         self._messages = Pager[int](show, before="Later messages", after="Earlier messages")
         await show()
