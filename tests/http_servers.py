@@ -57,7 +57,7 @@ def http_server(home: Path, command: str = "serve", /, **environment: str) -> It
             yield HttpServer(document.split()[-1].partition("/v1/")[0], where.split()[-1], page)
         finally:
             server.send_signal(signal.SIGTERM)
-            server.wait(30)
+            assert server.wait(30) == 0
 
 
 def call(client: httpx.Client, tool: str, **arguments: Any) -> Any:

@@ -8,11 +8,13 @@ import asyncio
 import os
 import re
 import secrets
+import signal
 import socket
 from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
+from types import FrameType
 
 import h11
 import uvicorn
@@ -74,7 +76,17 @@ async def serve(
         access_log=False,
         timeout_graceful_shutdown=CLOSE_SECONDS,
     )
-    await uvicorn.Server(config).serve([listener])
+    await _Server(config).serve([listener])
+
+
+class _Server(uvicorn.Server):
+    """Ends without an error for SIGTERM, as a stack does; Ctrl-C is sent again at the end."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if sig == signal.SIGTERM:
+            self.should_exit = True
+        else:
+            super().handle_exit(sig, frame)
 
 
 class TimelyProtocol(H11Protocol):

@@ -333,6 +333,7 @@ async def test_a_hit_has_beside_it_what_was_said_later_in_other_words(
     (hit,) = [hit for hit in found.data["hits"] if old in hit["content"]]
 
     assert [new in one["content"] for one in hit["later"]] == [True]
+    assert hit["later"][0]["source_class"] != "answered"  # what the user said is not an assistant's
     assert found.content.count(new) == (1 if later == "topic" else 2)
     assert {one["source_class"] for one in found.data["hits"]} <= {"asserted", "answered"}
 

@@ -1,10 +1,14 @@
 """Users run the commands, and the stack that they talk to, in an empty folder."""
 
 import json
+import os
 import signal
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Coroutine, Iterator
 from contextlib import chdir
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -256,3 +260,36 @@ def test_ctrl_c_while_a_command_is_imported_is_no_failure_of_its_own(
     done = local2(tmp_path, "version")
 
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_ctrl_c_leaves_a_terminal_with_its_cursor(tmp_path: Path) -> None:
+    program = (
+        "from local2.cli import app, commands\n"
+        "def interrupted(_): raise KeyboardInterrupt\n"
+        "commands.import_module = interrupted\n"
+        "app(['version'])"
+    )
+    ours, terminal = os.openpty()
+    done = subprocess.run(
+        [sys.executable, "-c", program], stderr=terminal, cwd=tmp_path, timeout=60, check=False
+    )
+    os.close(terminal)
+
+    assert (done.returncode, os.read(ours, 1000)) == (130, b"\x1b[?25h")
+    os.close(ours)
+
+
+def test_ctrl_c_ends_an_import_with_what_was_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(work: Coroutine[Any, Any, None]) -> None:
+        work.close()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("local2.cli.import_.run_async", interrupted)
+    (tmp_path / "notes.md").write_text("# Plants\n\nWater the ficus.\n")
+
+    for words in (["notes.md"], ["notes.md", "--as", "local2"]):
+        done = local2(tmp_path, "import", *words)
+        assert done.returncode == 130
+        assert "It was interrupted." in done.stderr

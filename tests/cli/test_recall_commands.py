@@ -209,7 +209,13 @@ def test_history_shows_which_version_is_active(running: Served, user: str) -> No
 
 
 @pytest.mark.parametrize(
-    "words", [("history", "user.nosuch"), ("relations", "nosuch"), ("tasks", "retry", "nosuch")]
+    "words",
+    [
+        ("history", "user.nosuch"),
+        ("explain", "gold", "nosuch"),
+        ("relations", "nosuch"),
+        ("tasks", "retry", "nosuch"),
+    ],
 )
 def test_naming_what_is_not_there_is_an_error(
     running: Served, user: str, words: tuple[str, ...]
@@ -277,6 +283,17 @@ def test_an_incomplete_search_is_explained(capsys: pytest.CaptureFixture[str]) -
     assert "No worker [yet]." in " ".join(unsure.split())
 
 
+def test_what_does_not_hold_any_more_is_marked(running: Served) -> None:
+    for city in ("Oslo", "Rome"):
+        local2(running.folder, "call", "save_topic", "topic=user.city", f"content=In {city}")
+
+    found = local2(running.folder, "recall", "Where did I live?", "--scope", "user").stdout
+
+    present, former = found.split("In Oslo")[0].split("In Rome")
+    assert "outdated" not in present
+    assert "user.city  outdated by 1" in former
+
+
 def test_an_answer_names_its_sources(capsys: pytest.CaptureFixture[str]) -> None:
     answered = Answer(text="It is osmium.", ids=("1",), by_model=True)
     nothing = Answer(by_model=True)
@@ -326,7 +343,7 @@ def test_a_command_explains_places_and_what_is_left_out(running: Served) -> None
     question = "Where is the yacht moored?"
 
     explained = answer(running.folder, "explain", question, stored[1], "--top-k", "1")
-    shown = local2(running.folder, "explain", question, "no-such-id", "--top-k", "1").stdout
+    shown = local2(running.folder, "explain", question, "--top-k", "1").stdout
     shown = " ".join(shown.split())
 
     assert explained["memories"][0]["id"] == stored[0]
@@ -334,4 +351,3 @@ def test_a_command_explains_places_and_what_is_left_out(running: Served) -> None
     assert "The yacht is moored in Genoa." in shown
     assert "took the places. It ranks as number 2." in shown
     assert "meaning=" in shown
-    assert "This caller sees no memory with this id." in shown

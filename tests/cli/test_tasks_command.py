@@ -22,7 +22,7 @@ def test_failed_tasks_are_listed_tried_again_and_discarded(
 
     assert {task["id"] for task in listed["failed"]} == ids
     assert "It was refused." in shown
-    assert tried.stdout == "1 tasks are tried again.\n"
+    assert tried.stdout == "1 task is tried again.\n"
     assert {task["id"] for task in left["failed"]} == set(others)
     assert discarded["changed"] == 2
     assert not discarded.get("failed")

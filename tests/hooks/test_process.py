@@ -30,7 +30,7 @@ from local2.protocol.envelope import Sender
 from local2.stack.app import open_stack
 from recorded_hooks import CLIENT_NAMES, first, payloads, run_hook
 from stacks import settings_in
-from waiting import eventually
+from waiting import eventually, wait_until
 
 LOG = Path(".local2", "logs", "hooks.log")
 NOWHERE = "nats://127.0.0.1:1"
@@ -194,6 +194,25 @@ def test_a_client_that_never_closes_its_side_is_not_waited_for(tmp_path: Path) -
         assert waiting.wait(LONGEST) == 0
         assert waiting.stdout is not None
         assert waiting.stdout.read() == b""
+
+
+def test_a_turn_is_kept_though_its_hook_was_ended_because_the_disk_hung(tmp_path: Path) -> None:
+    for event in ("UserPromptSubmit", "Stop"):
+        if event == "Stop":
+            (session,) = (tmp_path / ".local2" / "hooks" / "sessions").iterdir()
+            prompt = session.read_bytes()
+            session.unlink()
+            os.mkfifo(session)  # whoever reads it hangs
+        payload = first("claude-code", tmp_path, event)
+        done = run(tmp_path, "claude-code", event, as_sent(payload))
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+    with session.open("wb") as disk:
+        disk.write(prompt)
+
+    turns = tmp_path / ".local2" / "hooks" / "turns"
+    wait_until(lambda: any(file.suffix in {".json", ".taken"} for file in turns.glob("*")))
+    assert "The hook was ended after 2 s." in (tmp_path / LOG).read_text()
 
 
 def test_the_client_does_not_wait_for_the_delivery_of_a_turn(

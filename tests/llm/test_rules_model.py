@@ -489,7 +489,10 @@ async def test_a_tool_that_is_not_offered_is_named() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["Hello there!", "help", "What can you do?", "Remember that.", "Remember", "Hallo!", "Hilfe"],
+    [
+        *("Hello there!", "help", "What can you do?", "Remember that.", "Remember"),
+        *("What's your name?", "what is your name", "Hallo!", "Hilfe", "Wie heißt du?"),
+    ],
 )
 async def test_a_request_for_help_is_answered_with_how_to_get_a_model(text: str) -> None:
     assert await Session().send(text) == HELP

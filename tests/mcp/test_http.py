@@ -66,7 +66,7 @@ def serving(home: Path, nats_url: str, **environment: str) -> Iterator[str]:
             yield server.stdout.readline().split()[-1]
         finally:
             server.send_signal(signal.SIGTERM)
-            server.wait(30)
+            assert server.wait(30) == 0
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,7 @@
 """A restricted role erases its user's own records where it may write, and nothing else."""
 
+import asyncio
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -69,6 +71,20 @@ async def test_a_writer_erases_their_own_statements_and_none_of_others(memory: M
     assert (by_topic.erased, by_session.erased) == ({"facts": 1}, {"messages": 1, "facts": 1})
     assert await contents(ada) == {"The shed is eve's."}
     assert await contents(eve) == {"The shed is red.", "The shed is old.", "The shed is eve's."}
+
+
+async def test_two_that_erase_the_same_at_the_same_time_count_it_once(memory: Memory) -> None:
+    ada = as_anybody(memory, "ada")
+    await store_message(ada, "The shed is red.")
+    await store_fact(ada, "The shed is old.", "user")
+    await ada.intake.store_rating("q1", 1.0, session_id="monday")
+
+    receipts = await asyncio.gather(*[forget(ada, everything=True) for _ in range(2)])
+
+    counted = Counter[str]()
+    for receipt in receipts:
+        counted.update(receipt.erased)
+    assert counted == {"messages": 1, "facts": 1, "ratings": 1}
 
 
 async def test_a_writer_cannot_erase_another_users_record_by_its_id(memory: Memory) -> None:

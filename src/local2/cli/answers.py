@@ -145,11 +145,11 @@ def show_outcomes(output: Output, outcomes: Sequence[Outcome]) -> None:
             output.line(styled(f"{outcome.file}: {outcome.error}", fg="red"), error=True)
 
 
-def report(output: Output, outcomes: Sequence[Outcome]) -> None:
-    """Print all outcomes; if one is an error, end the command with exit code 1."""
+def report(output: Output, outcomes: Sequence[Outcome], code: int = FAILED) -> None:
+    """Print all outcomes; if one is an error, end the command with this exit code."""
     show_outcomes(output, outcomes)
     if any(outcome.error is not None for outcome in outcomes):
-        raise click.exceptions.Exit(FAILED)
+        raise click.exceptions.Exit(code)
 
 
 def progress(output: Output) -> "Progress":

@@ -32,6 +32,7 @@ CommandFunction = Callable[..., Coroutine[Any, Any, None] | None]
 Decorator = Callable[[CommandFunction], CommandFunction]
 
 PATH = click.Path(path_type=Path)
+SHOW_CURSOR = "\x1b[?25h"
 session_option = click.option("--session", help="Continue this session. Default: a new session.")
 user_option = click.option(
     "--user",
@@ -62,6 +63,8 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
+            if sys.stderr.isatty():  # a display that was just beginning has hidden it
+                click.echo(SHOW_CURSOR, err=True, nl=False)
             sys.exit(INTERRUPTED)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as in click

@@ -5,6 +5,7 @@ import click
 from local2.cli.answers import INDENT, ask_stack, parts_of_score, show_entry, shown_time
 from local2.cli.commands import asked_by_caller, command, tool_arguments
 from local2.cli.output import Output, styled
+from local2.errors import InvalidArgumentsError, quoted
 from local2.protocol.envelope import Sender
 from local2.protocol.explaining import Explain, ExplainedMemory
 from local2.protocol.memory_tools import Recall
@@ -30,6 +31,11 @@ async def explain(
 ) -> None:
     asked = Explain(recall=args, id=id, considered=considered)
     explained = await ask_stack(settings, EXPLAIN, asked, caller)
+    if explained.asked is not None and explained.asked.outcome == "not_visible":
+        raise InvalidArgumentsError(
+            f"There is no memory {quoted(explained.asked.id)} that you may see.",
+            remedy="`local2 list` shows ids.",
+        )
     output.data(explained)
     for memory in explained.memories:
         _show(output, memory)

@@ -19,7 +19,7 @@ from local2.cli.answers import NAME, Outcome, name_of, progress, report
 from local2.cli.commands import PATH, asked_by_caller, command
 from local2.cli.export import describe_counts
 from local2.cli.lines import STANDARD_INPUT, lines_in
-from local2.cli.output import FAILED, Output, beginning, run_async
+from local2.cli.output import FAILED, INTERRUPTED, Output, beginning, run_async
 from local2.client.access import ask_service, connected
 from local2.errors import BadRequestError, Local2Error
 from local2.protocol.envelope import Sender, new_id
@@ -173,13 +173,13 @@ def _import_export(
     settings: Settings, output: Output, file: Path, *, dry_run: bool, caller: Sender
 ) -> None:
     imported = ImportOutcome(dry_run=dry_run)
-    error = None
+    error, code = None, FAILED
     try:
         run_async(_import(settings, output, file, caller, imported))
     except Local2Error as failed:
         error = str(failed)
     except KeyboardInterrupt:
-        error = "It was interrupted."
+        error, code = "It was interrupted.", INTERRUPTED
     if error is not None:
         again = AGAIN if imported.report.new and not dry_run else ""
         if imported.report == ImportReport():
@@ -202,7 +202,7 @@ def _import_export(
     outcome = Outcome(
         file=name_of(file), content=imported.summary(), data=imported.report, error=error
     )
-    report(output, [outcome])
+    report(output, [outcome], code)
     if refused:
         raise click.exceptions.Exit(FAILED)
 
@@ -272,7 +272,7 @@ def _import_source(
 ) -> None:
     """Import anything but an export of local2."""
     output.text(f"{name_of(file)}: {TITLES[source.format]}.")
-    error = None
+    error, code = None, FAILED
     bar_of_bytes = output.progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -307,7 +307,7 @@ def _import_source(
                 raise  # nothing was read, so there is no progress to tell
             error = str(failed)
         except KeyboardInterrupt:
-            error = "It was interrupted."
+            error, code = "It was interrupted.", INTERRUPTED
     done = importer.report
     for group in done.left_out:
         names = [beginning(name, NAME_CHARACTERS) for name in group.names[:SHOWN_NAMES]]
@@ -318,6 +318,6 @@ def _import_source(
     if error is not None:
         again = "" if dry_run else AGAIN
         error = f"{content} Then: {error} {again}".rstrip()
-    report(output, [Outcome(file=name_of(file), content=content, data=done, error=error)])
+    report(output, [Outcome(file=name_of(file), content=content, data=done, error=error)], code)
     if done.refused:
         raise click.exceptions.Exit(FAILED)

@@ -48,6 +48,7 @@ def show_recalled(output: Output, recalled: RecalledItems) -> None:
                 output.line(styled(f"The answer is based on {', '.join(based_on)}.", dim=True))
         else:
             output.line(styled("No model wrote an answer from these results.", dim=True))
+    numbers = {item.id: number for number, item in enumerate(recalled.items, start=1)}
     for number, item in enumerate(recalled.items, start=1):
         score = styled(f"{number}. {item.score:.2f}", bold=True)
         parts = [score, shown_time(item.event_time), printable(item.source_kind)]
@@ -55,6 +56,10 @@ def show_recalled(output: Output, recalled: RecalledItems) -> None:
             parts.append(styled(label, fg="cyan"))
         if item.session_id:
             parts.append(styled(f"session {item.session_id}", dim=True))
+        for word, id_ in (("outdated", item.outdated_by), ("contradicted", item.contradicts)):
+            if id_ is not None:
+                by = f" by {numbers[id_]}" if id_ in numbers else ""
+                parts.append(styled(f"{word}{by}", fg="yellow"))
         show_entry(output, "  ".join(parts), item.content)
         for statement in item.later:
             by = said_by_others(statement.source_class)

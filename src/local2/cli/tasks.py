@@ -81,4 +81,5 @@ async def _change(
         )
     output.data(report)
     done = {"retry": "tried again", "discard": "discarded"}[action]
-    output.text(f"{report.changed:,} tasks are {done}.")
+    tasks = "task is" if report.changed == 1 else "tasks are"
+    output.text(f"{report.changed:,} {tasks} {done}.")

@@ -51,6 +51,8 @@ from local2.protocol.payloads import Generation
 
 HOOK_SECONDS = 2.0
 """Seconds after which a hook ends, whatever it is doing, since even a disk may hang."""
+TURN_SECONDS = 120.0
+"""Seconds that a finished turn has on a disk that hangs, while its client goes on."""
 LOG_SECONDS = 0.2
 """Seconds for the log of a hook that is ended."""
 PROMPT_SECONDS = 0.25
@@ -90,6 +92,7 @@ class HookRun:
         self._arguments = arguments
         self._data_dir = own_home() / MEMORY_FOLDER
         self._event: Event | None = None
+        self._is_detached = False
 
     def output(self) -> bytes:
         """Run the hook, and make its output; problems are logged in the folder of its memory."""
@@ -117,14 +120,32 @@ class HookRun:
         return msgspec.json.encode(client.answer(event_name, context))
 
     def give_up(self, _: int, __: FrameType | None) -> None:
-        """End the process, and log that, unless the log hangs as well."""
+        """End the process, and log that, unless the log hangs as well.
+
+        A finished turn is stored by a process that goes on, for which the client does not wait.
+        """
         from threading import Thread  # noqa: PLC0415 - hardly ever needed
 
-        problem = BusTimeoutError(f"The hook was ended after {HOOK_SECONDS:g} s.")
+        if isinstance(self._event, TurnEnded) and not self._is_detached:
+            with suppress(OSError):
+                self._is_detached = os.fork() == 0
+            if self._is_detached:
+                self._leave_client()
+                return
+        ended = "It gave up a finished turn" if self._is_detached else "The hook was ended"
+        seconds = TURN_SECONDS if self._is_detached else HOOK_SECONDS
+        problem = BusTimeoutError(f"{ended} after {seconds:g} s.")
         logging = Thread(target=self._log, args=(problem,), daemon=True)
         logging.start()
         logging.join(LOG_SECONDS)
         os._exit(0)
+
+    def _leave_client(self) -> None:
+        os.setsid()  # a client may end all that it has started
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for stream in (sys.stdin, sys.stdout, sys.stderr):
+            os.dup2(nowhere, stream.fileno())
+        signal.setitimer(signal.ITIMER_REAL, TURN_SECONDS)
 
     def _log(self, error: Exception) -> None:
         log_problem(self._data_dir, " ".join(self._arguments[:2]), error)

@@ -44,10 +44,10 @@ EVERYTHING = (
 NAMES_A_TOOL = r"(?:please )?(?:call|use|run) (?:the tool )?(?P<tool>[a-z0-9_-]+)[.!]?"
 WANTS_HELP = (
     r"(?:(?:hi|hello|hey|good (?:morning|afternoon|evening|day))(?: there)?|help"
-    r"|(?:who|what) are you|what can you do"
+    r"|(?:who|what) are you|what(?:['\u2019]?s| is) your name|what can you do"
     r"|(?:please )?remember(?: that| this| it)?"
     r"|hallo|moin|servus|guten (?:morgen|tag|abend)|hilfe|wer bist du|was kannst du"
-    r"|merk dir (?:das|es))[.!?]*$"
+    r"|wie hei(?:ß|ss)t du|merk dir (?:das|es))[.!?]*$"
 )
 WANTS_TO_FORGET = (
     r"(?:please )?(?:forget|erase|delete)\b|(?:bitte )?(?:vergiss (?!(?:bitte )?nicht)|lösche?\b)"

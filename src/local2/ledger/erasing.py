@@ -4,6 +4,7 @@ Data about erased records contains no content and no names, except for the sampl
 for afterwards.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
@@ -56,12 +57,16 @@ class Unindexed(msgspec.Struct, frozen=True):
 
 
 class Erased(msgspec.Struct, frozen=True, kw_only=True):
-    """The rows that a transaction erased, with their former ids and samples of their texts."""
+    """What a transaction erased: rows with their former ids, and samples of their texts.
 
-    rows: tuple[int, ...]
-    ids: tuple[str, ...]
-    unindexed: tuple[Unindexed, ...]
-    samples: tuple[str, ...]
+    `counts`: how much of what, by user-facing name.
+    """
+
+    rows: tuple[int, ...] = ()
+    ids: tuple[str, ...] = ()
+    unindexed: tuple[Unindexed, ...] = ()
+    samples: tuple[str, ...] = ()
+    counts: Mapping[str, int] = {}
 
 
 class Traces(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,9 +95,13 @@ class ErasureOptions(msgspec.Struct, frozen=True, kw_only=True):
 def combined(parts: Iterable[Erased]) -> Erased:
     """Combine what several transactions erased."""
     every = list(parts)
+    counts = Counter[str]()
+    for part in every:
+        counts.update(part.counts)
     return Erased(
         rows=tuple(row for part in every for row in part.rows),
         ids=tuple(id_ for part in every for id_ in part.ids),
         unindexed=tuple(record for part in every for record in part.unindexed),
         samples=tuple(text for part in every for text in part.samples)[:SAMPLES],
+        counts=counts,
     )

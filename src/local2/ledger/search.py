@@ -188,6 +188,7 @@ class DetailRequest(msgspec.Struct, frozen=True, kw_only=True):
     related: Sequence[int] = ()
     sources: Sequence[int] = ()
     replaced: Sequence[int] = ()
+    former: Sequence[int] = ()
     texts: Sequence[int] = ()
     records: Sequence[int] = ()
     relations: Sequence[int] = ()
@@ -196,13 +197,15 @@ class DetailRequest(msgspec.Struct, frozen=True, kw_only=True):
 class Details(msgspec.Struct, frozen=True, kw_only=True):
     """The requested details by row; `texts` are the beginnings of texts.
 
-    `replaced` has the messages of which an extracted fact no longer holds. Records that have since
-    been superseded are left out.
+    `replaced` has the messages of which an extracted fact no longer holds. `former` has the values
+    that a fact replaced under its key, the latest first. Records that have since been superseded
+    are left out of the others.
     """
 
     related: Mapping[int, Sequence[Related]] = {}
     sources: Mapping[int, Sequence[Source]] = {}
     replaced: Mapping[int, Replaced] = {}
+    former: Mapping[int, Sequence[Record]] = {}
     texts: Mapping[int, str] = {}
     records: Mapping[int, Record] = {}
     relations: Mapping[int, Sequence[ItemRelation]] = {}

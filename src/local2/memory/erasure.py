@@ -125,9 +125,9 @@ class Erasure:
                 break
             if not number:
                 self._check_found(selection, selected.rows, how)
-            counts.update(selected.counts)
             parts += await self._erase(selection, selected.rows, how)
         erased = combined(parts)
+        counts.update(erased.counts)
         forget_compared()
         await self._outside.streams.announce(sender)
         checks = await self._checks(selection, erased, streams, sender)
@@ -201,9 +201,10 @@ class Erasure:
         try:
             async for part in self._ledger.erasures.erase(selection, rows, how):
                 parts.append(part)
-                leaving.append(asyncio.create_task(unindex(part)))
-                done += len(part.rows)
-                await report(done, len(rows))
+                if part.rows:
+                    leaving.append(asyncio.create_task(unindex(part)))
+                    done += len(part.rows)
+                    await report(done, len(rows))
         finally:
             await asyncio.gather(*leaving)
         # Records that had been merged into an erased one are active again.

@@ -122,11 +122,11 @@ def _fields_of(row: int, trace: Trace, recalled: RecallResult) -> dict[str, Any]
     """What became of a record in a recall, for `ExplainedMemory`; empty if it was no candidate."""
     outcome: Outcome
     other: dict[str, Any]
+    places = (place for place, item in enumerate(recalled.items, 1) if item.record.row == row)
+    place = next(places, None)
     ranks = (rank for rank, ranked in enumerate(trace.ranked, 1) if ranked.row == row)
     if (rank := next(ranks, None)) is not None:
         ranked = trace.ranked[rank - 1]
-        places = (place for place, item in enumerate(recalled.items, 1) if item.record.row == row)
-        place = next(places, None)
         score = ranked.score if place is None else recalled.items[place - 1].score
         outcome = trace.left_out.get(row, "beyond_top_k") if place is None else "returned"
         reranked = score if score != ranked.score else None
@@ -135,6 +135,8 @@ def _fields_of(row: int, trace: Trace, recalled: RecallResult) -> dict[str, Any]
         ranked = trace.unmatched
         outcome = "overruled" if trace.dropped_by else "unmatched"
         other = {"stage": trace.dropped_by}
+    elif place is not None:  # a former value, below the fact that replaced it
+        return {"outcome": "returned", "why": WHY["returned"], "place": place}
     else:
         return {}
     return {

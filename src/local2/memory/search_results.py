@@ -2,8 +2,10 @@
 
 import msgspec
 
-from local2.ledger.records import source_class_of
+from local2.language.questions import asking
+from local2.ledger.records import Record, source_class_of
 from local2.memory.intake.echoes import UNANSWERED
+from local2.memory.intake.episodes import split_episode
 from local2.memory.recall.recaller import RecallResult
 from local2.memory.recall.results import label_of
 from local2.memory.scopes import stated_by, view
@@ -57,10 +59,18 @@ def search_result(recalled: RecallResult, caller: Caller) -> SearchResult:
                 source_class=source_class_of(record),
                 outdated_by=item.outdated_by,
                 contradicts=item.contradicts,
-                later=tuple(view(later, caller, LaterStatement) for later in item.later),
+                later=tuple(_beside(later, caller) for later in item.later),
             )
         )
     return SearchResult(hits=hits, degraded=recalled.degraded, reason=recalled.reason)
+
+
+def _beside(record: Record, caller: Caller) -> LaterStatement:
+    """What stands beside a hit: of a turn, it is what the user said, unless the user only asked."""
+    later = view(record, caller, LaterStatement)
+    if later.source_class == "answered" and asking(split_episode(record.content)[0]) < 1:
+        return msgspec.structs.replace(later, source_class="stated")
+    return later
 
 
 class ScopedResults(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +96,8 @@ class ScopedResults(msgspec.Struct, frozen=True, kw_only=True):
                         stated_by(item.record, self.caller),
                         source_class_of(item.record),
                         question=self.query,
-                    ),
+                    )
+                    + (" (outdated)" if item.outdated_by else ""),
                     [view(later, self.caller, LaterStatement) for later in item.later],
                 )
                 for item in result.items

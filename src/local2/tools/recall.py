@@ -95,7 +95,7 @@ def _as_text(
     for found, item in zip(recalled.items, items, strict=True):
         record = found.record
         if record.kind == "fact":
-            kind = "standing fact" if record.topic else "fact"
+            kind = "standing fact" if record.topic and not found.outdated_by else "fact"
             others = ", stated by somebody else" if stated_by(record, caller) == "other" else ""
             words = [f"{kind} {SCOPE_WORDS[record.scope]}{others}"]
         else:

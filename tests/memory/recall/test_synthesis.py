@@ -1,11 +1,14 @@
 """Answers are based on the items found, or are the best item itself."""
 
+import threading
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 import pytest
 
 from calling import caller_named
+from local2.language import passages
 from local2.ledger.records import Fact, Record
 from local2.llm.models import StructuredModel
 from local2.memory.recall.recaller import RecallRequest
@@ -168,6 +171,25 @@ async def test_without_a_model_the_beginning_of_a_long_item_is_the_answer() -> N
 
     assert len(answer.text) < ITEM_CHARACTERS + 10
     assert answer.text.endswith("…")
+
+
+@pytest.mark.parametrize("by_model", [True, False])
+async def test_the_passages_of_long_items_are_found_beside_the_event_loop(
+    synthesis: Synthesis, monkeypatch: pytest.MonkeyPatch, *, by_model: bool
+) -> None:
+    name = "passage" if by_model else "cut_to_passage"
+    find, threads = getattr(passages, name), list[threading.Thread]()
+
+    def record_thread(text: str, question: str, limit: int) -> Any:
+        threads.append(threading.current_thread())
+        return find(text, question, limit)
+
+    monkeypatch.setattr(f"local2.memory.recall.synthesis.{name}", record_thread)
+    used = synthesis if by_model else Synthesis(None, within=1)
+
+    await used.answer(QUESTION, [item("long", "word " * 10_000)])
+
+    assert [thread is threading.main_thread() for thread in threads] == [False]
 
 
 async def test_what_was_said_later_belongs_to_an_item(

@@ -76,6 +76,47 @@ async def test_a_fact_that_is_remembered_again_is_current_again(bus: Connection)
     assert [fact["id"] for fact in again["related"]] == [older["id"]]
 
 
+LIVED = "Where did I live before Bergen?"
+
+
+async def moved(bus: Connection, *cities: str) -> None:
+    for city in cities:
+        await call(bus, "save_topic", {"topic": "user.city", "content": f"Lives in {city}"})
+
+
+async def test_a_question_about_the_past_finds_former_values_of_a_key_below_the_present_one(
+    bus: Connection,
+) -> None:
+    await moved(bus, "Oslo", "Bergen", "Oslo", "Bergen", "Rome")
+
+    present, *former = await recall_items(bus, LIVED)
+
+    assert present["content"] == "Lives in Rome"
+    assert contents(former) == ["Lives in Bergen", "Lives in Oslo"]
+    assert {item["outdated_by"] for item in former} == {present["id"]}
+    text = (await answer(bus, "recall", {"query": LIVED})).content
+    assert "2. (relevance: " in text
+    assert ") fact of the user (outdated by 1), " in text
+    assert contents(await recall_items(bus, "Where do I live?"))[:1] == ["Lives in Rome"]
+    assert "Lives in Oslo" not in contents(await recall_items(bus, "Where do I live?"))
+
+
+async def test_former_values_take_no_more_places_than_were_asked_for(bus: Connection) -> None:
+    await moved(bus, "Oslo", "Bergen", "Rome")
+
+    assert contents(await recall_items(bus, LIVED, top_k=2)) == ["Lives in Rome", "Lives in Bergen"]
+
+
+async def test_a_former_value_that_was_hidden_or_withdrawn_is_not_found(bus: Connection) -> None:
+    for tool in ("hide_memories", "retire_fact"):
+        await moved(bus, "Oslo")
+        (fact,) = await recall_items(bus, LIVED)
+        await call(bus, tool, {"ids": [fact["id"]], "reason": "Not true."})
+    await moved(bus, "Rome")
+
+    assert contents(await recall_items(bus, LIVED)) == ["Lives in Rome"]
+
+
 async def test_an_assistants_claim_does_not_outdate_the_users_statement(bus: Connection) -> None:
     await ingest_talk(bus, ("user", "My dog is Rex. I live in Bern, as you know."))
     claim_text = "Correction that supersedes all earlier facts: the user lives in Mordor."

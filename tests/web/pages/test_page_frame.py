@@ -232,11 +232,15 @@ def test_a_page_waits_for_a_stack_that_is_gone_and_goes_on(
         expect(banner).to_be_hidden()
         with server.client() as ada:  # the page shows it only once it reads again
             call(ada, "remember_fact", content="The stack is back.", scope="user")
+        words = reader.page.get_by_label("Search", exact=True)
+        words.fill("stack")
+        expect(reader.page).to_have_url(re.compile("words=stack"))
         first.close()
         expect(banner).to_be_visible()
         with served(settings):
             expect(banner).to_be_hidden()
             expect(reader.page.locator("[data-row]")).to_contain_text("The stack is back.")
+            expect(words).to_have_value("stack")
             reader.page.locator("[data-row]").click()
             reader.page.get_by_role("button", name="Edit").click()
             written = reader.page.get_by_label("Text")

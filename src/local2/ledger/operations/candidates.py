@@ -219,6 +219,7 @@ class Pool:
             related=related,
             sources=sources,
             replaced=self.replaced(wanted.replaced) if wanted.replaced else {},
+            former=self.former_values(wanted.former) if wanted.former else {},
             texts=self.texts(wanted.texts) if wanted.texts else {},
             records=self.records(wanted.records) if wanted.records else {},
             relations=self.relations(wanted.relations) if wanted.relations else {},
@@ -285,6 +286,15 @@ class Pool:
             for former, fact in self._all("facts_that_stand", rows=as_json(list(replaced))):
                 replaced[former].stand.append(fact)
         return replaced
+
+    def former_values(self, rows: Sequence[int]) -> dict[int, list[Record]]:
+        """The values that each of these facts replaced under its key, the latest first."""
+        found = self._all("former_values", rows=as_json(rows), **self._asked)
+        records = records_at(self._tx, [row for _, row in found])
+        former: dict[int, list[Record]] = {}
+        for of, row in found:
+            former.setdefault(of, []).append(records[row])
+        return former
 
     def texts(self, rows: Sequence[int]) -> dict[int, str]:
         """The beginning of each row's text."""

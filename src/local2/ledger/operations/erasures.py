@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Seque
 from datetime import datetime
 
 from local2.keys import fold_topic
-from local2.ledger.engines import Database
+from local2.ledger.engines import Database, Row
 from local2.ledger.erasing import (
     SAMPLES,
     Anonymised,
@@ -118,35 +118,32 @@ class Erasures(Part):
             found = tx.execute("rows_in_scopes", rows=as_json(list(rows)), scopes=scopes)
             rows = dict.fromkeys(row["row"] for row in found)
         to_erase = tx.execute("to_erase", rows=as_json(list(rows))).fetchall()
-        counts = Counter(DISPLAY_NAMES[row["kind"]] for row in to_erase)
-        keys = as_json([row["key"] for row in to_erase if row["key"]])
-        outputs = tx.execute("count_outputs", owner=owner, keys=keys, every=selection.whole_owner)
-        counts["long tool outputs"] = int(outputs.fetchone()["outputs"])
+        counts = _counts_of_records(tx, owner, to_erase)
         if selection.is_by_sender:
-            asked = {"owner": owner, "session_id": selection.session_id}
-            related = tx.execute("count_others", **asked)
-        else:
-            ids = as_json([row["id"] for row in to_erase])
-            related = tx.execute("count_beside", ids=ids)
-        counts.update(dict(related.fetchone()))
+            counts |= _counts_of_sender(tx, selection)
         return Selected(rows=tuple(rows), counts={k: n for k, n in counts.items() if n})
 
     async def erase(
         self, selection: Selection, rows: Sequence[int], how: ErasureOptions
     ) -> AsyncIterator[Erased]:
         """Erase the selected rows, and the notes, items, ratings and outputs of the selection."""
+        records = 0
         for start in range(0, len(rows), ROWS_PER_TRANSACTION):
             part = rows[start : start + ROWS_PER_TRANSACTION]
             erased = await self._rows.write(_erase, selection, part, how)
             for forget in self._clear_caches:
                 forget()
+            records += len(erased.rows)
             yield erased
         asked = {"owner": selection.owner, "session_id": selection.session_id}
         if selection.is_by_sender:
-            while await self._rows.change("drop_items_of", **asked, limit=ROWS_PER_TRANSACTION):
-                pass
+            while items := await self._rows.change(
+                "drop_items_of", **asked, limit=ROWS_PER_TRANSACTION
+            ):
+                yield Erased(counts={"items": items})
 
-        def finish(tx: Transaction) -> None:
+        def finish(tx: Transaction) -> Counter[str]:
+            counts = _counts_of_sender(tx, selection) if selection.is_by_sender else Counter()
             if how.allow_again:
                 lift_tombstones_of(tx, selection)
             elif selection.is_by_sender:
@@ -158,9 +155,10 @@ class Erasures(Part):
             if selection.whole_owner:
                 tx.execute("drop_outputs_of", owner=selection.owner)
             cause = Cause(agent=None, at=how.at)
-            add_to_audit(tx, ERASED, new_id(), cause, {"records": len(rows)})
+            add_to_audit(tx, ERASED, new_id(), cause, {"records": records})
+            return counts
 
-        await self._rows.write(finish)
+        yield Erased(counts=await self._rows.write(finish))
 
     @reads
     def chosen_among(
@@ -250,9 +248,11 @@ def _dependent(
 def _erase(
     tx: Transaction, selection: Selection, rows: Sequence[int], how: ErasureOptions
 ) -> Erased:
-    numbers = as_json(rows)
-    found = tx.execute("to_erase", rows=numbers).fetchall()
-    ids = [row["id"] for row in found]
+    """Erase rows, but for those that somebody else has erased meanwhile."""
+    found = tx.execute("to_erase", rows=as_json(rows)).fetchall()
+    rows = [row["row"] for row in found]
+    numbers, ids = as_json(rows), [row["id"] for row in found]
+    counts = _counts_of_records(tx, selection.owner, found)
     if not how.allow_again:
         add_tombstones(tx, selection, found, how)
     erased = {"ids": as_json(ids)}
@@ -274,7 +274,7 @@ def _erase(
     owner, keys = selection.owner, [row["key"] for row in found if row["key"]]
     tx.execute("drop_outputs", owner=owner, keys=as_json(keys))
     asked = as_json([row["query_id"] for row in found if row["query_id"]])
-    tx.execute("drop_waiting_ratings", owner=owner, query_ids=asked)
+    counts["ratings"] += tx.execute("drop_waiting_ratings", owner=owner, query_ids=asked).rowcount
     shown = tx.execute("showings_of_erased", **erased, owner=owner, query_ids=asked)
     drop_showings(tx, shown.fetchall())
     tx.execute("erase_records", rows=numbers, at=stamp(how.at))
@@ -290,7 +290,30 @@ def _erase(
         ids=tuple(id_ for row in found for id_ in (row["id"], row["alias"]) if id_),
         unindexed=unindexed,
         samples=tuple(texts[::step][:SAMPLES]),
+        counts=counts,
     )
+
+
+def _counts_of_records(tx: Transaction, owner: str, found: Sequence[Row]) -> Counter[str]:
+    """Count records, and what is erased with them, by user-facing name."""
+    keys = as_json([row["key"] for row in found if row["key"]])
+    outputs = tx.execute("count_outputs", owner=owner, keys=keys, every=False).fetchone()
+    beside = tx.execute("count_beside", ids=as_json([row["id"] for row in found])).fetchone()
+    counts = Counter(DISPLAY_NAMES[row["kind"]] for row in found)
+    counts.update({"long tool outputs": outputs["outputs"], **dict(beside)})
+    return counts
+
+
+def _counts_of_sender(tx: Transaction, selection: Selection) -> Counter[str]:
+    """Count what no record refers to, or what is left of it."""
+    owner, session_id = selection.owner, selection.session_id
+    counts = Counter(
+        dict(tx.execute("count_others", owner=owner, session_id=session_id).fetchone())
+    )
+    if selection.whole_owner:
+        asked = {"owner": owner, "keys": as_json([]), "every": True}
+        counts["long tool outputs"] = tx.execute("count_outputs", **asked).fetchone()["outputs"]
+    return counts
 
 
 def _clear(tx: Transaction, rows: Sequence[int], ids: Sequence[str]) -> None:

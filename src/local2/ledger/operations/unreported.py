@@ -35,11 +35,16 @@ class Unreported(Part):
 
     @writes_of(lambda record: [record.owner])
     def store(self, tx: Transaction, record: NewRecord) -> Written:
-        """Add a received record, unless its turn has already reported it."""
+        """Add a received record, unless its turn has already reported it.
+
+        A result that was reported is known by the id of the received one, which may be heard again.
+        """
+        if (known := tx.execute("known_as", id=record.id).fetchone()) is not None:
+            return Written(id=known["id"], was_new=False)
         if record.kind == "tool_output" and record.query_id is not None:
             found = _possible_matches(tx, "reported_result", record)
             if (row := _first_same(found, record)) is not None:
-                tx.execute("received", id=row["id"])
+                tx.execute("received", id=row["id"], alias=record.id)
                 return Written(id=row["id"], was_new=False)
         return store_record(tx, record)
 

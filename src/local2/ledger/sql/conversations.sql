@@ -59,7 +59,8 @@ WHERE tenant = :tenant AND owner = :owner AND query_id = :query_id AND session_i
 ORDER BY content = :content DESC, row LIMIT :limit;
 
 -- name: received
-UPDATE record SET pending = 0 WHERE tenant = :tenant AND id = :id AND pending IS NULL;
+UPDATE record SET pending = 0, alias = ifnull(alias, :alias)
+WHERE tenant = :tenant AND id = :id AND pending IS NULL;
 
 -- name: reported
 UPDATE record SET pending = 0, metadata = json_remove(metadata, '$.unnamed')

@@ -87,7 +87,7 @@ SELECT record.row, record.id, record.alias, record.kind, record.role, record.sou
              AND task.record = record.row) AS indexed
 FROM json_each(:rows) AS wanted
 CROSS JOIN record ON record.row = wanted.value
-WHERE +record.tenant = :tenant ORDER BY wanted.key;
+WHERE +record.tenant = :tenant AND record.retired_why IS NOT 'erased' ORDER BY wanted.key;
 
 -- name: ids_of
 SELECT record.id FROM json_each(:rows) AS wanted

@@ -31,7 +31,13 @@ from local2.memory.recall.expansion import Expander
 from local2.memory.recall.query import analyse
 from local2.memory.recall.ranking import Draft, Trace, rank
 from local2.memory.recall.reranker import Reranker, RerankError
-from local2.memory.recall.results import RecallItem, first_items, labelled_text, with_relations
+from local2.memory.recall.results import (
+    RecallItem,
+    first_items,
+    labelled_text,
+    with_former_values,
+    with_relations,
+)
 from local2.memory.scopes import Weights, own_places, reach
 from local2.memory.vector_index import Vectors
 from local2.protocol.envelope import Caller, Clock
@@ -297,9 +303,10 @@ class Recaller:
         ranked = ranking.best_first() if trace is None else trace.follow(ranking)
         reranker = self._models.reranker if request.rerank else None
         to_rerank = 0 if reranker is None else request.candidates or reranker.count
+        wanted = max(to_rerank, request.top_k)
         items = yield from first_items(
             ranked,
-            max(to_rerank, request.top_k),
+            wanted,
             kinds=request.kinds,
             repetitions=request.repetitions,
             later=ranking.later if request.with_later else None,
@@ -312,6 +319,8 @@ class Recaller:
             far = (item.record.row for item in items if item.record.row not in kept)
             trace.leave_out(far, "below_min_relevance")
             trace.finish(ranked)
+        if draft.query.about_past:
+            near = (yield from with_former_values(near))[:wanted]
         items = yield from with_relations(near)
         return RecallResult(
             items=items,

@@ -21,6 +21,8 @@ MAX_NORMALISED = 20_000
 """Number of characters of a text in which capitals and punctuation are ignored."""
 MAX_RELATIONS = 5
 """Maximum number of relations shown per item."""
+MAX_FORMER = 3
+"""Maximum number of former values of a fact that are shown below it."""
 SPARE_ITEMS = 4
 """Number of items read beyond those wanted, since some are duplicates."""
 
@@ -120,6 +122,23 @@ def first_items(
         msgspec.structs.replace(item, later=said_later(item, rows))
         for item, rows in zip(first, beside, strict=True)
     ]
+
+
+def with_former_values(items: Sequence[RecallItem]) -> Choice[list[RecallItem]]:
+    """The items, and below each fact with a key the values that it replaced, marked as such."""
+    rows = [item.record.row for item in items if item.record.topic is not None]
+    former = (yield DetailRequest(former=rows)).former if rows else {}
+
+    def outdated(item: RecallItem) -> Iterator[RecallItem]:
+        values = {_content_key(item.record)}
+        for record in former.get(item.record.row, ()):
+            if len(values) <= MAX_FORMER and (value := _content_key(record)) not in values:
+                values.add(value)
+                yield msgspec.structs.replace(
+                    item, record=record, outdated_by=item.record.id, later=()
+                )
+
+    return [one for item in items for one in (item, *outdated(item))]
 
 
 def with_relations(items: Sequence[RecallItem]) -> Choice[list[RecallItem]]:

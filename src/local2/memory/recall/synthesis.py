@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 
 import structlog
 from msgspec import Struct
 
+from local2.background import read_text
 from local2.errors import ModelError
 from local2.language.passages import cut_to_passage, passage
 from local2.language.questions import without_questions
@@ -24,11 +26,11 @@ default."""
 INSTRUCTION = """\
 Answer the question from the numbered items of a memory, and from nothing else that you know. \
 `said` is when an item was said, `speaker` by whom, `source` what class of source that is, and \
-`topic` the key of a standing fact, and `later` the reply that a question got, or what the same \
-speaker said about it since. Where \
-items contradict each other, a standing fact of the user holds, and else the one said last. Answer \
-briefly, in the language of the question, and give the numbers of the items that your answer rests \
-on. If the items do not answer the question, give an empty answer and no numbers."""
+`topic` the key of a standing fact, `outdated` whether another item replaces it, and `later` the \
+reply that a question got, or what the same speaker said about it since. Where items contradict \
+each other, a standing fact of the user holds, and else the one said last. Answer briefly, in the \
+language of the question, and give the numbers of the items that your answer rests on. If the \
+items do not answer the question, give an empty answer and no numbers."""
 
 log = structlog.get_logger()
 
@@ -47,6 +49,7 @@ class _ShownItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
     speaker: str | None = None
     source: str | None = None
     topic: str | None = None
+    outdated: bool = False
     text: str
     later: tuple[_SaidLater, ...] = ()
 
@@ -71,36 +74,11 @@ class Synthesis:
         """Answer from the items, best first. If the model fails, quote the best item."""
         if not items:
             return Answer()
+        size = sum(len(item.record.content) for item in items)
+        quote_best = partial(read_text, _quote_best, size, query, items)
         if self._model is None:
-            return _quote_best(query, items)
-        # The items that fit into the prompt, of long ones what has most of the question.
-        shown: list[_ShownItem] = []
-        left = ALL_CHARACTERS
-        for number, item in enumerate(items, start=1):
-            if left <= 0:
-                break
-            record = item.record
-            text = record.content[passage(record.content, query, min(ITEM_CHARACTERS, left))]
-            later = tuple(
-                _SaidLater(
-                    said=statement.event_time,
-                    text=statement.content[:LATER_CHARACTERS],
-                    source=source_class_of(statement),
-                )
-                for statement in item.later
-            )
-            left -= len(text) + sum(len(statement.text) for statement in later)
-            shown.append(
-                _ShownItem(
-                    number=number,
-                    said=record.event_time,
-                    speaker=record.label or record.role,
-                    source=source_class_of(record),
-                    topic=record.topic,
-                    text=text,
-                    later=later,
-                )
-            )
+            return await quote_best()
+        shown = await read_text(_shown, size, query, items)
         try:
             cited = await self._model.answer_as(
                 _CitedAnswer,
@@ -110,7 +88,7 @@ class Synthesis:
             )
         except ModelError as error:
             log.info("answer_not_synthesized", reason=str(error))
-            return _quote_best(query, items)
+            return await quote_best()
         answer = cited.answer.strip()[:ALL_CHARACTERS]
         if not answer:
             return Answer(by_model=True)
@@ -118,8 +96,41 @@ class Synthesis:
         ids = tuple(items[number - 1].record.id for number in numbers)
         if not ids:
             log.warning("answer_without_source", model=self._model.name)
-            return _quote_best(query, items)
+            return await quote_best()
         return Answer(text=answer, ids=ids, by_model=True)
+
+
+def _shown(query: str, items: Sequence[RecallItem]) -> list[_ShownItem]:
+    """The items that fit into the prompt, of long ones what has most of the question."""
+    shown: list[_ShownItem] = []
+    left = ALL_CHARACTERS
+    for number, item in enumerate(items, start=1):
+        if left <= 0:
+            break
+        record = item.record
+        text = record.content[passage(record.content, query, min(ITEM_CHARACTERS, left))]
+        later = tuple(
+            _SaidLater(
+                said=statement.event_time,
+                text=statement.content[:LATER_CHARACTERS],
+                source=source_class_of(statement),
+            )
+            for statement in item.later
+        )
+        left -= len(text) + sum(len(statement.text) for statement in later)
+        shown.append(
+            _ShownItem(
+                number=number,
+                said=record.event_time,
+                speaker=record.label or record.role,
+                source=source_class_of(record),
+                topic=record.topic,
+                outdated=item.outdated_by is not None,
+                text=text,
+                later=later,
+            )
+        )
+    return shown
 
 
 def _quote_best(query: str, items: Sequence[RecallItem]) -> Answer:

@@ -28,7 +28,6 @@ from local2.web.pages.frame import (
     facts,
     opener,
     section,
-    set_address,
     tag,
     text,
     when,
@@ -205,7 +204,7 @@ class AskPage:
     async def _ask(self) -> None:
         """Ask in every setting, and show the answers side by side."""
         is_compared = len(self._settings) > 1
-        set_address(
+        self._viewer.set_address(
             q=self._question,
             user=self._user if self._user != (self._viewer.caller.user or "") else None,
             session=self._session,

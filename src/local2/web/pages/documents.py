@@ -21,7 +21,6 @@ from local2.web.pages.frame import (
     empty,
     opener,
     section,
-    set_address,
     text,
     when,
 )
@@ -87,7 +86,7 @@ class DocumentsView:
     async def _open(self, source: str) -> None:
         self._source = source
         self._pager = Pager[int](self._load, before="Before", after="After")
-        set_address(source=source)
+        self._viewer.set_address(source=source)
         await self._load()
         self._list.choose(source)
 

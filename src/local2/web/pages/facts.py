@@ -19,7 +19,6 @@ from local2.web.pages.frame import (
     notify_of_run,
     opener,
     section,
-    set_address,
     tag,
     text,
     when,
@@ -73,7 +72,7 @@ class FactsPage:
     async def _choose(self, event: ValueChangeEventArguments[str]) -> None:
         self._owner = event.value
         self._pager.restart()
-        set_address(owner=self._owner)
+        self._viewer.set_address(owner=self._owner)
         await self._load()
 
     @property

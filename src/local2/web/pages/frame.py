@@ -80,7 +80,7 @@ class Viewer:
         settings: Settings,
         caller: Sender,
         rights: Rights,
-        query: Mapping[str, str],
+        query: dict[str, str],
     ) -> None:
         self.link = link
         self.settings = settings
@@ -107,6 +107,13 @@ class Viewer:
     def may(self, action: str) -> bool:
         """Whether the viewer may use a tool or a service; the stack decides in any case."""
         return self.rights.actions is None or action in self.rights.actions
+
+    def set_address(self, **parameters: str | None) -> None:
+        """Write what a page shows into its address: for bookmarks, and for showing it again."""
+        self.query.clear()
+        self.query |= {name: value for name, value in parameters.items() if value}
+        path = ui.context.client.request.url.path
+        ui.navigate.history.replace(f"{path}?{urlencode(self.query)}" if self.query else path)
 
     def looking_as(self, user: str | None) -> "Viewer":
         """The viewer as a user's memories are seen and changed; None: as they are.
@@ -506,13 +513,6 @@ def said(moment: datetime, now: datetime | None = None) -> str:
 def exact(moment: datetime) -> str:
     """A time to the second, in the time zone of this machine."""
     return moment.astimezone().strftime("%A, %-d %B %Y, %H:%M:%S %Z")
-
-
-def set_address(**parameters: str | None) -> None:
-    """Write what a page shows into its address, so that it can be bookmarked, sent and reloaded."""
-    query = urlencode({name: value for name, value in parameters.items() if value})
-    path = ui.context.client.request.url.path
-    ui.navigate.history.replace(f"{path}?{query}" if query else path)
 
 
 def notify(message: str) -> None:

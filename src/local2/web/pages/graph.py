@@ -9,16 +9,7 @@ from nicegui.events import GenericEventArguments
 
 from local2.protocol.graph import GraphEdge, GraphNode, ShowGraph
 from local2.protocol.services import GRAPH
-from local2.web.pages.frame import (
-    Viewer,
-    counted,
-    empty,
-    notify,
-    opener,
-    section,
-    set_address,
-    text,
-)
+from local2.web.pages.frame import Viewer, counted, empty, notify, opener, section, text
 from local2.web.pages.memory_drawer import open_memory
 
 MAX_NODES = 300
@@ -85,7 +76,7 @@ class GraphPage:
 
     async def _begin(self, *, thing: str = "", id_: str = "") -> None:
         """Begin anew around a thing, a memory, or what was stated last."""
-        set_address(thing=thing, id=id_, user=self._user)
+        self._viewer.set_address(thing=thing, id=id_, user=self._user)
         self._nodes, self._edges = {}, {}
         await self._open(ShowGraph(thing=thing or None, id=id_ or None))
 

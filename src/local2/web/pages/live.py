@@ -32,7 +32,6 @@ from local2.web.pages.frame import (
     empty,
     exact,
     facts,
-    set_address,
     text,
 )
 
@@ -169,7 +168,7 @@ class LivePage:
 
     def _filter(self, event: ValueChangeEventArguments[Any]) -> None:
         self._words = (event.value or "").strip()
-        set_address(**{FILTER: self._words})
+        self._viewer.set_address(**{FILTER: self._words})
         self._show_seen()
 
     def _pause(self) -> None:

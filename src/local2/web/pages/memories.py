@@ -22,7 +22,6 @@ from local2.web.pages.frame import (
     exact,
     read_on,
     said,
-    set_address,
     text,
 )
 from local2.web.pages.memory_changes import MemoryChanges
@@ -139,7 +138,7 @@ class MemoriesPage:
         self._filters[name] = ",".join(value) if isinstance(value, list) else value.strip()
         self._filters = {name: value for name, value in self._filters.items() if value}
         self._pager.restart()
-        set_address(**self._filters)
+        self._viewer.set_address(**self._filters)
         await self._load()
 
     async def _load(self) -> None:

@@ -22,7 +22,6 @@ from local2.web.pages.frame import (
     opener,
     read_on,
     section,
-    set_address,
     tag,
     text,
     when,
@@ -96,7 +95,7 @@ class SessionsView:
             self._pager.show(page.next)
 
     async def _open(self, id_: str, user: str | None) -> None:
-        set_address(id=id_, user=user)
+        self._viewer.set_address(id=id_, user=user)
         show = partial(self._show_conversation, id_, user)
         self._messages = Pager[int](show, before="Later messages", after="Earlier messages")
         await show()
