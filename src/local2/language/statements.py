@@ -13,6 +13,7 @@ from itertools import islice, product
 from typing import NamedTuple
 
 from local2.language.attributes import expanded
+from local2.language.clauses import leads_to_own_words
 from local2.language.english import VOCABULARY
 from local2.language.questions import asks
 from local2.language.sentences import PART_BREAK
@@ -237,9 +238,11 @@ def _sentences(text: str) -> Iterator[str]:
         yield sentence
         rest = _COLON.split(sentence, 1)[-1] if ":" in sentence else sentence
         if rest != sentence:
+            if not leads_to_own_words(sentence.removesuffix(rest)):
+                continue
             yield rest
         before, comma, after = rest.partition(", ")
-        if comma and before.count(" ") < MAX_LEAD_IN:
+        if comma and before.count(" ") < MAX_LEAD_IN and leads_to_own_words(before + comma):
             yield after
 
 
