@@ -82,6 +82,10 @@ def test_another_value_and_a_denial_are_variants(older: str, newer: str) -> None
         ("I live in Turku.", "If I get the flat, I live in Malmo."),
         ("I live in Turku.", "In my dream, I live in Malmo."),
         ("I live in Turku.", "Translate this: I live in Malmo."),
+        ("I live in Turku.", "> I live in Malmo.\nWhat does she want?"),
+        ("I live in Turku.", "```\nI live in Malmo.\n```"),
+        ("I live in Turku.", "The book begins: “I am Bo. I live in Malmo.”"),
+        ("I work at Nokia.", 'She wrote: "I live in Malmo. I work at Volvo."'),
     ],
 )
 def test_lists_other_things_questions_and_details_are_not_variants(older: str, newer: str) -> None:
