@@ -47,7 +47,8 @@ class ContentKey:
         if mode & 0o077:
             raise LedgerKeyError(
                 f"The key {file} may be read by others (mode {mode:04o}).",
-                remedy=f"Run `chmod 600 {file}`; if others may have read it, change the key.",
+                remedy=f"Run `chmod 600 {file}`; if others may have read it, export the memory and "
+                "import it with a new key (docs/security.md).",
             )
         if not _DIGITS.fullmatch(content):
             raise LedgerKeyError(

@@ -308,6 +308,23 @@ def test_messages_are_read_by_lines_and_sessions(tmp_path: Path) -> None:
     assert len(left_out) == 4
 
 
+@pytest.mark.parametrize("is_archive", [False, True])
+def test_an_export_of_local2_among_documents_is_left_out_by_name(
+    tmp_path: Path, is_archive: bool
+) -> None:
+    header = {"type": "header", "exported_at": "2026-11-29T00:00:00Z"}
+    if is_archive:
+        archive_of(tmp_path / "notes.zip", {"backup.jsonl": header, "gate.md": "It is green."})
+    else:
+        written(tmp_path / "backup.jsonl", header)
+        (tmp_path / "gate.md").write_text("It is green.")
+
+    format_, items, left_out = read(tmp_path / "notes.zip" if is_archive else tmp_path)
+
+    assert (format_, len(items)) == ("documents", 1)
+    assert left_out == {"exports of local2; import each of them by itself": 1}
+
+
 @pytest.mark.parametrize("by_lines", [True, False])
 def test_a_line_far_over_the_limit_does_not_fill_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, by_lines: bool

@@ -33,6 +33,14 @@ async def test_pieces_add_up_to_the_whole_document_for_every_user(bus: Connectio
     assert read.split() == TEXT.split()
 
 
+async def test_a_document_is_read_on_behind_a_nul(bus: Connection) -> None:
+    await store(bus, "A page\0break, and then more.")
+
+    piece = await call(bus, "read_document", {"source": SOURCE})
+
+    assert piece["content"] == "A page\0break, and then more."
+
+
 async def test_the_current_version_is_read(bus: Connection) -> None:
     await store(bus)
     await store(bus, "Only this is left.")

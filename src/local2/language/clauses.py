@@ -142,6 +142,7 @@ _REPORTS = re.compile(
     r"|according to|supposedly|apparently|allegedly|quote)\b",
     re.IGNORECASE,
 )
+_OWN = re.compile(r"(?:i|we)\b", re.IGNORECASE)
 _ASKS_OF_YOU = re.compile(
     r"(?:please\s+)?(?:i (?:want|need|would like|expect)|i'd like) (?:you|your|to ask)\b"
     r"|(?:please )?(?:help|tell|show|give|write|make|create|explain|let)\b",
@@ -159,6 +160,16 @@ _STANDING = re.compile(
     re.IGNORECASE,
 )
 """Marks of requests that hold from now on."""
+
+
+def leads_to_own_words(lead_in: str) -> bool:
+    """Whether its English speaker states what follows: not after "Tom says:", "If I win,".
+
+    `lead_in`: with the colon or comma at its end.
+    """
+    bare = without_lead_in(lead_in)
+    is_reported = _REPORTS.search(bare) and not _OWN.match(bare)
+    return not (is_reported or _SUPPOSES.search(bare) or _INTRODUCES.search(bare))
 
 
 _POINTS_BACK = re.compile(

@@ -121,7 +121,7 @@ ATTRIBUTES = (
     Attribute((r"<i_am>an? (?P<v>([\w-]+ ){0,3}?(<trait>|<job>))(?= (at|in|for|from|with|on|who|and|of|now)\b|\W*$|,)",)),
     Attribute((r"<i_am>the (?P<v>(?!only|one|same|first|best|type|kind|user|bone)[\w -]{2,40}?(?<!one) (of|for|at|in) \S.*)",), ways="quit", confidence=0.8),
     Attribute((
-        r"(<i_do>|i'm |i am |i('ve| have) )(been )?work(ed|ing)? (for|at) (?P<v>(<name>|(an?|the|my|our) (?!moment\b|weekend|same\b)).*)",
+        r"(<i_do>|i'm |i am |i('ve| have) )(been )?work(ed|ing)? (for|at) (?P<v>(<name>|(an?|the|my|our) (?!moment\b|weekend|same\b|desk\b)).*)",
         r"<i_do>work (for|at) (?P<v>(?!(all|cash|free|fun|heights?|home|it|least|me|money|most|myself|nights?|sea|weekends|you|\d+)\b)[\w-]+)( now)?\W*$",
         "<i_did>((quit|left) .{2,30}? (and|to) )?(joined|started (working |(my |a )?(new )?job )?(at|for|with)|got (a|my) (new )?job (at|with)|was hired by) (?P<v><name>.*)",
     ), "user.employer", nouns="employer, company", ways="sacked quit", searched="work job", importance=0.7),
@@ -188,7 +188,11 @@ ATTRIBUTES = (
         r"i('m| am)( currently| now)? (?P<v>(learning|studying|teaching myself|training for|saving (up )?for|preparing for|writing (a|my)|working on (an?|my)|doing an?)\b (?!it|this|that|more about|lot|bit).+)",
     ), ways="dropped quit switched", importance=0.7),
     # any other thing of mine: a stated value, and a new one
-    Attribute((r"my (new |current )?(?P<thing>e-?mail( address)?|address|hobby|occupation|username)<is> (?P<v>\S.*)",), "user.{thing}", ways="sold quit cancelled"),
+    Attribute((
+        r"my (new |current )?(?P<thing>hobby|occupation|username)<is> (?P<v>\S.*)",
+        r"my (new |current )?(?P<thing>e-?mail( address)?)<is> (?P<v>\S+@.*)",
+        r"my (new |current )?(?P<thing>address)<is> (?P<v>(?=.*(\d|@|(?-i:[A-Z])))\S.*)",
+    ), "user.{thing}", ways="sold quit cancelled"),
     Attribute((
         "<i_did><change> my <not_mine>(?P<thing>[a-z-]+( [a-z-]+)?) <to_value>",
         r"my <not_mine>(?!(<person>)\b)(?P<thing>[a-z-]+( (?!was|were|has|have|is\b)[a-z-]+)?) <was>(<change>|went up|went down)( back| up)? <to_value>",

@@ -13,6 +13,7 @@ from itertools import islice, product
 from typing import NamedTuple
 
 from local2.language.attributes import expanded
+from local2.language.clauses import leads_to_own_words
 from local2.language.english import VOCABULARY
 from local2.language.questions import asks
 from local2.language.sentences import PART_BREAK
@@ -35,6 +36,11 @@ MIN_INFORMATIVE = 2
 """Minimum number of informative words in a denied statement."""
 
 _COLON = re.compile(r":\s+")
+_QUOTED = re.compile(
+    r"```.*?(?:```|\Z)|^[ \t]*>[^\n]*|[\"\u201c](?:I|my|we|our)\b[^\"\u201d\n]*",
+    re.IGNORECASE | re.MULTILINE | re.DOTALL,
+)
+"""Code, lines of a letter that is answered, and quotations in which somebody speaks."""
 _WORD = re.compile(r"[^\W_]+(?:[.,:@/'\u2019-]+[^\W_]+)*")
 """A word. Amounts, times, addresses and hyphenated names count as one."""
 _POSSESSIVE = frozenset({"'s", "\u2019s"})
@@ -225,7 +231,7 @@ def sentences_of(text: str, *, to_user: bool = False) -> tuple[Sentence, ...]:
     """
     sentences = (
         Sentence(opening, sentence, to_user=to_user)
-        for sentence in _sentences(reworded(text))
+        for sentence in _sentences(reworded(_QUOTED.sub(" ", text)))
         if (opening := _opening(sentence, to_user=to_user))
     )
     return tuple(islice(sentences, MAX_SENTENCES))
@@ -237,9 +243,11 @@ def _sentences(text: str) -> Iterator[str]:
         yield sentence
         rest = _COLON.split(sentence, 1)[-1] if ":" in sentence else sentence
         if rest != sentence:
+            if not leads_to_own_words(sentence.removesuffix(rest)):
+                continue
             yield rest
         before, comma, after = rest.partition(", ")
-        if comma and before.count(" ") < MAX_LEAD_IN:
+        if comma and before.count(" ") < MAX_LEAD_IN and leads_to_own_words(before + comma):
             yield after
 
 

@@ -132,7 +132,13 @@ def opened(
                 return file.suffix not in documents.PLAIN | documents.CONVERTED
             return file.suffix in JSON
 
-        shapes = [(file, shape_of(file, SIGNS) if may_be_json(file) else None) for file in files]
+        shapes = []
+        for file in files:
+            shape = shape_of(file, SIGNS) if may_be_json(file) else None
+            if shape is not None and shape.kind == "local2" and file.name != path.name:
+                left_out.refuse(file.name, "exports of local2; import each of them by itself")
+            else:
+                shapes.append((file, shape))
         known = format_
         if known is None:
             folders = {PurePosixPath(file.name).parts[0] for file in files}
@@ -141,7 +147,7 @@ def opened(
                 if shape is not None and len(PurePosixPath(file.name).parts) <= first_level:
                     known = cast("Format", shape.kind)
                     break
-        if known is None and is_alone and may_be_json(files[0]):
+        if known is None and is_alone and shapes and may_be_json(files[0]):
             if not files[0].size:
                 raise InvalidArgumentsError(
                     f"{files[0].name} is empty.", remedy="Get it once more."

@@ -183,6 +183,7 @@ def test_a_change_has_the_key_of_what_it_changes(before: str, change: str, topic
         "I'm Anna, a friend of your teacher.",
         "My car is in the garage.",
         "My back's a wreck.",
+        "I work at a desk.",
         "I've been a customer for ten years.",
         "Ich arbeite im Homeoffice.",
         "Ich arbeite am liebsten nachts.",
@@ -313,6 +314,8 @@ def test_a_fact_that_can_have_several_values_has_a_type_and_no_key(
         "Ich habe eine Frage.",
         "Mein Passwort ist Hunter2.",
         "Meine Frage ist einfach.",
+        "My email is full.",
+        "My address is confidential.",
     ],
 )
 def test_passing_statements_and_those_about_others_are_left_out(content: str) -> None:

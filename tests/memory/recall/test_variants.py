@@ -39,6 +39,8 @@ from local2.language.statements import differ_in_value, sentences_of
         ("Ada's boat is named Luna.", "Ada's boat is called Stella."),
         ("I'm called Sam.", "My name is Alex."),
         ("My dentist is Dr. Ines Falk.", "Update: the user's dentist is Dr. Bo Lind."),
+        ("I live in Turku.", "As I said, I live in Malmo."),
+        ("I live in Turku.", "I told you: I live in Malmo."),
     ],
 )
 def test_another_value_and_a_denial_are_variants(older: str, newer: str) -> None:
@@ -75,6 +77,15 @@ def test_another_value_and_a_denial_are_variants(older: str, newer: str) -> None
         ("It was special, I won't forget it.", "It was special."),
         ("The shop's on Mill Road.", "Our shop's sign is on loan."),
         ("My friend is from Oslo.", "Another friend is from Rome."),
+        ("I live in Turku.", "My friend says: I live in Malmo."),
+        ("I live in Turku.", "According to Bo, I live in Malmo."),
+        ("I live in Turku.", "If I get the flat, I live in Malmo."),
+        ("I live in Turku.", "In my dream, I live in Malmo."),
+        ("I live in Turku.", "Translate this: I live in Malmo."),
+        ("I live in Turku.", "> I live in Malmo.\nWhat does she want?"),
+        ("I live in Turku.", "```\nI live in Malmo.\n```"),
+        ("I live in Turku.", "The book begins: “I am Bo. I live in Malmo.”"),
+        ("I work at Nokia.", 'She wrote: "I live in Malmo. I work at Volvo."'),
     ],
 )
 def test_lists_other_things_questions_and_details_are_not_variants(older: str, newer: str) -> None:

@@ -1,9 +1,7 @@
 """Stores and reads documents, whose chunks are records."""
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from datetime import datetime
-from itertools import accumulate
 
 import msgspec
 
@@ -12,7 +10,6 @@ from local2.ledger.operations.records import Cause, store_records, supersede
 from local2.ledger.operations.transactions import (
     Part,
     Transaction,
-    as_json,
     reads,
     records_at,
     writes,
@@ -47,19 +44,12 @@ class LedgerDocuments(Part):
     @reads
     def read(self, tx: Transaction, source: str, offset: int, limit: int) -> DocumentPart | None:
         """Up to `limit` characters of a document from `offset` on; None if it is unknown."""
-        chunks = self._active(tx, source, "chunk_lengths")
+        chunks = self._active(tx, source)
         if not chunks:
             return None
-        lengths = (row["length"] + len(BETWEEN_CHUNKS) for row in chunks)
-        *begins, end = accumulate(lengths, initial=0)
-        first = bisect_right(begins, offset) - 1
-        rows = [row["row"] for row in chunks[first : bisect_left(begins, offset + limit)]]
-        found = tx.execute("records", rows=as_json(rows))
-        contents = {row["row"]: row["content"] for row in found}
-        text = "".join(contents[row] + BETWEEN_CHUNKS for row in rows)
-        total, begin = end - len(BETWEEN_CHUNKS), begins[first]
-        text = text[offset - begin : min(offset + limit, total) - begin]
-        return DocumentPart(title=_title_of(chunks[0]), total=total, text=text)
+        whole = BETWEEN_CHUNKS.join(row["content"] for row in chunks)
+        text = whole[offset : offset + limit]
+        return DocumentPart(title=_title_of(chunks[0]), total=len(whole), text=text)
 
     @reads
     def listed(self, tx: Transaction, limit: int, after: str | None) -> list[DocumentEntry]:
@@ -88,7 +78,7 @@ class LedgerDocuments(Part):
         self, tx: Transaction, source: str, offset: int, limit: int
     ) -> tuple[list[Record], int]:
         """Some chunks of a document in their order, and how many it has."""
-        every = [row["row"] for row in self._active(tx, source, "chunk_lengths")]
+        every = [row["row"] for row in self._active(tx, source)]
         records = records_at(tx, every[offset : offset + limit])
         return list(records.values()), len(every)
 
@@ -98,7 +88,7 @@ class LedgerDocuments(Part):
 
         A chunk that equals the present one of its number is not written again.
         """
-        stored = self._active(tx, source, "active_chunks")
+        stored = self._active(tx, source)
         older = {row["source_ref"]: row for row in stored}
         written: list[Written] = []
         new: list[NewRecord] = []
@@ -125,12 +115,12 @@ class LedgerDocuments(Part):
             supersede(tx, record_id, cause)
         return Rewritten(written=written, surplus=surplus)
 
-    def _active(self, tx: Transaction, source: str, statement: str) -> list[Row]:
+    def _active(self, tx: Transaction, source: str) -> list[Row]:
         """The active chunks, in their order."""
         first, last = f"{source}#1", f"{source}#:"  # digits stand before the colon
         numbered = {
             int(number): row
-            for row in tx.execute(statement, first=first, last=last)
+            for row in tx.execute("active_chunks", first=first, last=last)
             if (number := row["source_ref"].removeprefix(f"{source}#")).isdecimal()
         }
         return [row for _, row in sorted(numbered.items())]

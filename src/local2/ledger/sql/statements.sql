@@ -98,12 +98,7 @@ INSERT OR IGNORE INTO audit_name (tenant, id, audit)
 SELECT :tenant, value, :row FROM json_each(:ids);
 
 -- name: active_chunks
-SELECT id, source_ref, label, content FROM record
-WHERE tenant = :tenant AND kind = 'document_chunk' AND superseded_by IS NULL
-  AND source_ref BETWEEN :first AND :last;
-
--- name: chunk_lengths
-SELECT row, source_ref, label, length(content) AS length FROM record
+SELECT row, id, source_ref, label, content FROM record
 WHERE tenant = :tenant AND kind = 'document_chunk' AND superseded_by IS NULL
   AND source_ref BETWEEN :first AND :last;
 
