@@ -28,6 +28,7 @@ from local2.web.pages.frame import (
     facts,
     section,
     set_address,
+    stay,
     tag,
     text,
     when,
@@ -135,6 +136,7 @@ class Setting(msgspec.Struct, kw_only=True):
 
 async def show(viewer: Viewer) -> None:
     await AskPage(viewer).show()
+    viewer.on_return = stay
 
 
 class AskPage:

@@ -53,6 +53,7 @@ class DocumentsView:
             self._place = ui.element("div").classes("page-content")
         self._add_documents(page)
         await self._open(self._viewer.query.get("source") or page.documents[0].source)
+        self._viewer.on_return = self._load
 
     async def _documents(self, after: str | None) -> DocumentsPage:
         """As many documents as a page has, in the order in which people count: 2 before 10."""

@@ -68,6 +68,7 @@ class FactsPage:
             choice.props("outlined dense").on_value_change(self._choose)
         self._place = ui.element("div").classes("page-content").props("data-rows")
         await self._load()
+        viewer.on_return = self._load
 
     async def _choose(self, event: ValueChangeEventArguments[str]) -> None:
         self._owner = event.value

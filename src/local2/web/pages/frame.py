@@ -71,8 +71,12 @@ class Viewer:
     """The one for whom a page is built.
 
     `query`: the parameters of the page's address, by which a page can be bookmarked and sent.
-    `memory` has a method for most tools; `calls` makes any other request.
+    `memory` has a method for most tools; `calls` makes any other request. `on_return`: what the
+    page reads anew when the stack was gone and is back, so that what was typed and opened on it
+    stays; without it, the page is shown anew.
     """
+
+    on_return: Callable[[], Awaitable[None]] | None = None
 
     def __init__(
         self,
@@ -124,7 +128,7 @@ class Page(NamedTuple):
 
     `about`: what is on it, in a sentence. `icon`: of Material Icons. `key`: opens it after `g`.
     `needs`: what the viewer's role must permit. `show`: adds the content below the heading; it is
-    called again after the stack was gone.
+    called again after the stack was gone, unless it sets the viewer's `on_return`.
     """
 
     path: str
@@ -145,11 +149,10 @@ def show_page(page: Page, pages: Sequence[Page], viewer: Viewer) -> None:
     with client.layout:
         notices = ui.element("div").classes("notices").props("role=status aria-live=polite")
     client.storage[NOTICES] = notices
-    lost = ui.element("div").classes("banner").props("role=status")
-    lost.visible = False
-    with lost:
+    with ui.element("div").props("role=status"), ui.element("div").classes("banner") as lost:
         ui.icon("o_cloud_off").props("aria-hidden=true")
         text("span", "The memory is not running. This page goes on as soon as it is back.")
+    lost.visible = False
     with ui.element("header").classes("page-head"):
         text("h1", page.title)
         text("p", page.about).classes("quiet")
@@ -157,26 +160,37 @@ def show_page(page: Page, pages: Sequence[Page], viewer: Viewer) -> None:
 
     is_waiting = True
     """Whether the content is to come: also when the stack was gone, or does not serve yet."""
+    is_shown = False
+
+    async def show() -> None:
+        await viewer.learn_rights()  # the page may listen as its own agent, like Live
+        if not viewer.may(page.needs):
+            raise ForbiddenError(
+                "Your role does not permit this page.",
+                remedy=f"It needs more than the role {viewer.rights.role}: sign in with a "
+                "token of a higher one, which the operator makes.",
+            )
+        if is_shown and viewer.on_return is not None:
+            await viewer.on_return()
+        else:
+            content.clear()
+            viewer.on_return = None
+            await page.show(viewer)
 
     async def fill() -> None:
-        nonlocal is_waiting
+        nonlocal is_waiting, is_shown
         is_waiting = False
-        content.clear()
         with content:
             try:
-                await viewer.learn_rights()  # the page may listen as its own agent, like Live
-                if not viewer.may(page.needs):
-                    raise ForbiddenError(
-                        "Your role does not permit this page.",
-                        remedy=f"It needs more than the role {viewer.rights.role}: sign in with a "
-                        "token of a higher one, which the operator makes.",
-                    )
-                await page.show(viewer)
+                await show()
+                is_shown = True
             except Local2Error as error:
                 is_waiting = isinstance(error, UnavailableError)
-                content.clear()
-                with empty("o_cloud_off", error.message, error.remedy or ""):
-                    ui.button("Try again", on_click=fill).props("outline")
+                if not is_waiting or not is_shown:
+                    is_shown = False
+                    content.clear()
+                    with empty("o_cloud_off", error.message, error.remedy or ""):
+                        ui.button("Try again", on_click=fill).props("outline")
         content.classes("ready")
 
     token = viewer.caller.token
@@ -184,14 +198,17 @@ def show_page(page: Page, pages: Sequence[Page], viewer: Viewer) -> None:
 
     async def watch() -> None:
         nonlocal is_waiting
-        if time.time() > expires and not is_dialog_open(client):
+        is_open = is_dialog_open(client)
+        if time.time() > expires and not is_open:
             ui.navigate.to(EXPIRED_PATH)
             return
-        lost.visible = not viewer.link.is_reached
-        is_waiting = is_waiting or lost.visible
+        is_gone = not viewer.link.is_reached
+        is_waiting = is_waiting or is_gone
         # A dialog would go with the content that has opened it, and what is written there.
-        if is_waiting and not lost.visible and not is_dialog_open(client):
+        if is_waiting and not is_gone and not is_open:
             await fill()
+            is_gone = is_waiting and is_shown
+        lost.visible = is_gone
 
     # It waits for the browser, and ends with it: nothing is read for one that never came.
     ui.timer(WATCH_SECONDS, watch)
@@ -418,6 +435,10 @@ class Pager(Generic[C]):
         if cursor != self.cursor:  # a double click goes on once
             self._cursors.append(cursor)
         await self._load()
+
+
+async def stay() -> None:
+    """What is shown stays as it was, whatever has become of the memory."""
 
 
 async def read_on(

@@ -116,6 +116,7 @@ class MemoriesPage:
                     self._add_entry(OF, "Of user")
         self._place = ui.element("div").classes("page-content").props("data-rows")
         await self._load()
+        self._viewer.on_return = self._load_unless_chosen
         if wanted := self._viewer.query.get("id"):
             # What is wrong with an old address is said beside the table, and not in its place.
             ui.timer(0, partial(self._open, wanted), once=True)
@@ -141,6 +142,10 @@ class MemoriesPage:
         self._pager.restart()
         set_address(**self._filters)
         await self._load()
+
+    async def _load_unless_chosen(self) -> None:
+        if not self._chosen:
+            await self._load()
 
     async def _load(self) -> None:
         """Show a page of the table.

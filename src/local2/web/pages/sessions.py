@@ -22,6 +22,7 @@ from local2.web.pages.frame import (
     read_on,
     section,
     set_address,
+    stay,
     tag,
     text,
     when,
@@ -63,6 +64,7 @@ class SessionsView:
             self._list = ChoiceList[tuple[str, str | None]]()
             self._place = ui.element("div").classes("page-content")
         self._show_page(page)
+        self._viewer.on_return = self._load
         if named is not None:
             await self._open(named, self._viewer.query.get("user"))
         elif page.sessions:
@@ -232,7 +234,7 @@ class ShownConversation:
                         continue
                     shown = text("button", memory.content).classes("plain-text")
                     shown.props("type=button")
-                    shown.on("click", partial(open_memory, self._viewer, memory.id, _stay))
+                    shown.on("click", partial(open_memory, self._viewer, memory.id, stay))
 
     def _add_rating(self, message: SessionMessage) -> None:
         given = self._ratings.get(message.id)
@@ -249,10 +251,6 @@ class ShownConversation:
             name = "Good answer" if score > 0 else "Bad answer"
             button = ui.button(icon=icon, on_click=partial(rate, score))
             button.props(f'flat round dense aria-label="{name}"')
-
-
-async def _stay() -> None:
-    """A conversation stays as it was, whatever becomes of a memory."""
 
 
 def _rating_said(score: float | None) -> str:
