@@ -160,6 +160,7 @@ def test_an_edit_is_a_new_version_and_its_notice_undoes_it(
     press(reader, "Edit")
     reader.page.get_by_label("Text").fill(f"The {word} eats fish.")
     press(reader, "Save")
+    expect(reader.page.locator(".dialog")).to_have_count(0)
     expect(rows(reader)).to_contain_text("eats fish")
     assert state_of(ada, word) == [
         (f"The {word} eats fish.", "active"),
@@ -168,6 +169,23 @@ def test_an_edit_is_a_new_version_and_its_notice_undoes_it(
     press(reader, "Undo")
     expect(rows(reader)).to_contain_text("eats rabbits")
     assert (f"The {word} eats rabbits.", "active") in state_of(ada, word)
+
+
+def test_what_is_written_stays_if_it_cannot_be_saved(reader: Reader, ada: httpx.Client) -> None:
+    word = unique("kestrel")
+    stored(ada, f"The {word} hovers.")
+    search(reader, word)
+    rows(reader).click()
+    press(reader, "Edit")
+    written = reader.page.get_by_label("Text")
+    written.fill(f"The {word} hovers in the wind.")
+    (found,) = call(ada, "recall", query=word, top_k=1)["data"]["items"]
+    call(ada, "retire_fact", ids=[found["id"]], reason="It flew off.")
+    press(reader, "Save")
+    expect(reader.page.locator(".notice.wrong")).to_be_visible()
+    expect(written).to_have_value(f"The {word} hovers in the wind.")
+    press(reader, "Cancel")
+    expect(written).to_have_count(0)
 
 
 @pytest.mark.parametrize(("button", "state"), [("Retire", "retired"), ("Never recall", "hidden")])

@@ -62,6 +62,7 @@ SHORTCUTS = (
 C = TypeVar("C", bound=int | str)
 K = TypeVar("K")
 P = TypeVar("P", BrowsedPage, SessionsPage)
+R = TypeVar("R")
 Row = dict[str, Any]
 """What the template of a table shows of a row, always as text."""
 Handler = Callable[[GenericEventArguments], Awaitable[None] | None]
@@ -599,8 +600,10 @@ async def confirmed(title: str, explanation: str, action: str, *, destroys: bool
         question.delete()
 
 
-async def ask_reason(title: str, explanation: str, action: str) -> str | None:
-    """Ask why something is done, which stays in its history; None: it shall not be done."""
+async def ask_reason(
+    title: str, explanation: str, action: str, act: Callable[[str], Awaitable[R]]
+) -> R | None:
+    """Ask why something is done, which stays in its history, and do it; None: it was not done."""
     with dialog(title) as question, ui.card().classes("dialog"):
         text("h2", title)
         text("p", explanation)
@@ -608,16 +611,42 @@ async def ask_reason(title: str, explanation: str, action: str) -> str | None:
             f"outlined dense autofocus maxlength={MAX_REASON}"
         )
 
-        def submit() -> None:
-            if given := (reason.value or "").strip():
-                question.submit(given)
+        async def act_for_reason() -> R | None:
+            given = (reason.value or "").strip()
+            return await act(given) if given else None
 
-        reason.on("keydown.enter", submit)
-        with ui.row().classes("dialog-actions"):
-            ui.button("Cancel", on_click=question.close).props("flat")
-            ui.button(action, on_click=submit)
+        reason.on("keydown.enter", add_actions(question, action, act_for_reason))
     try:
-        given: str | None = await question
+        done: R | None = await question
     finally:
         question.delete()
-    return given
+    return done
+
+
+def add_actions(
+    form: ui.dialog, action: str, act: Callable[[], Awaitable[R | None]]
+) -> Callable[[], Awaitable[None]]:
+    """Add the buttons of a form, which is submitted once `act` has returned a result.
+
+    Until then, and if it fails, what is written stays. What is returned does what its button does.
+    """
+    is_acting = False
+
+    async def submit() -> None:
+        nonlocal is_acting
+        if is_acting:  # a double click acts once
+            return
+        is_acting = True
+        button.props("loading")
+        try:
+            done = await act()
+        finally:
+            is_acting = False
+            button.props(remove="loading")
+        if done is not None:
+            form.submit(done)
+
+    with ui.row().classes("dialog-actions"):
+        ui.button("Cancel", on_click=form.close).props("flat")
+        button = ui.button(action, on_click=submit)
+    return submit
