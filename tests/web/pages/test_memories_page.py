@@ -108,6 +108,22 @@ def test_an_empty_result_says_what_to_do(reader: Reader) -> None:
     expect(reader.page.locator(".empty")).to_contain_text("Nothing matches")
 
 
+def test_a_text_is_in_the_direction_of_its_script(reader: Reader, ada: httpx.Client) -> None:
+    word = unique("x")
+    stored(ada, f"تفضل آدا الشاي على القهوة {word}.")
+    search(reader, word)
+    text = rows(reader).locator(".two-lines")
+    first, last = text.evaluate(
+        """(element) => [0, element.firstChild.length - 1].map((place) => {
+          const range = document.createRange();
+          range.setStart(element.firstChild, place);
+          range.setEnd(element.firstChild, place + 1);
+          return range.getBoundingClientRect().left;
+        })"""
+    )
+    assert last < first
+
+
 def test_a_message_without_text_says_so(reader: Reader, ada: httpx.Client) -> None:
     session = unique("calling")
     calls = [{"id": "1", "name": "calendar", "args": {}}]
