@@ -244,15 +244,20 @@ def _show_navigation(shown: Page, pages: Sequence[Page], viewer: Viewer) -> None
             theme.props('title="Light, dark, or as the system (t)"')
             keys = text("button", "Keys").classes("plain").props("type=button data-keys")
             keys.props('title="All keys (?)"')
-    with dialog("Keys") as keys_dialog, ui.card().classes("dialog"):
-        text("h2", "Keys")
-        with ui.element("dl").classes("keys"):
-            for pressed, does in (*SHORTCUTS, *((f"g {page.key}", page.title) for page in pages)):
-                with ui.element("dt"):
-                    for key in pressed.split():
-                        text("kbd", key)
-                text("dd", does)
-    ui.on("keys", keys_dialog.open)
+
+    def show_keys() -> None:
+        with client.content, dialog("Keys") as keys_dialog, ui.card().classes("dialog"):
+            text("h2", "Keys")
+            with ui.element("dl").classes("keys"):
+                pages_by_key = ((f"g {page.key}", page.title) for page in pages)
+                for pressed, does in (*SHORTCUTS, *pages_by_key):
+                    with ui.element("dt"):
+                        for key in pressed.split():
+                            text("kbd", key)
+                    text("dd", does)
+        keys_dialog.open()
+
+    ui.on("keys", show_keys)
 
 
 # What pages are made of
@@ -455,8 +460,12 @@ async def read_on(
 
 
 def dialog(name: str) -> ui.dialog:
-    """A dialog with a name, which screen readers say when it opens."""
+    """A dialog with a name, which screen readers say when it opens.
+
+    It is deleted once it is closed and the focus is where it was before.
+    """
     made = ui.dialog()
+    made.on("hide", made.delete)
     made.props["aria-label"] = name
     return made
 
@@ -471,7 +480,6 @@ def is_dialog_open(client: Client) -> bool:
 def drawer(name: str, title: str | None = None) -> Iterator[ui.dialog]:
     """Open a dialog from the side, with a title; its content follows within `with`."""
     with dialog(name).props("position=right full-height") as opened, ui.card().classes("drawer"):
-        opened.on("hide", opened.delete)
         with ui.element("header").classes("drawer-head"):
             text("h2", title or name)
             close = ui.button(icon="o_close", on_click=opened.close)
@@ -594,10 +602,7 @@ async def confirmed(title: str, explanation: str, action: str, *, destroys: bool
             ui.button("Cancel", on_click=question.close).props("flat")
             colour = "negative" if destroys else "primary"
             ui.button(action, on_click=lambda: question.submit(result=True), color=colour)
-    try:
-        return bool(await question)
-    finally:
-        question.delete()
+    return bool(await question)
 
 
 async def ask_reason(
@@ -616,10 +621,7 @@ async def ask_reason(
             return await act(given) if given else None
 
         reason.on("keydown.enter", add_actions(question, action, act_for_reason))
-    try:
-        done: R | None = await question
-    finally:
-        question.delete()
+    done: R | None = await question
     return done
 
 
@@ -649,4 +651,5 @@ def add_actions(
     with ui.row().classes("dialog-actions"):
         ui.button("Cancel", on_click=form.close).props("flat")
         button = ui.button(action, on_click=submit)
+    form.props("no-backdrop-dismiss")  # a click beside it would lose what is written
     return submit

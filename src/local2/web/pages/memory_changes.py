@@ -92,11 +92,7 @@ class MemoryChanges:
                 return await self._viewer.memory.edit(self._ids[0], written, why)
 
             add_actions(form, "Save", save)
-        try:
-            edited = await form
-        finally:
-            form.delete()
-        await self._tell(edited, "Edited.")
+        await self._tell(await form, "Edited.")
 
     async def _pin(self) -> None:
         unpin = self._are_pinned
