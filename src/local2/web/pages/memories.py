@@ -166,11 +166,15 @@ class MemoriesPage:
                 remedy="Open this page from the navigation.",
             ) from error
 
+        self._wanted = request
+
         async def read(after: str | None) -> BrowsedPage:
             page = msgspec.structs.replace(request, after=after)
             return await self._viewer.memory.browse(page)
 
         page = await read_on(read, lambda found: not found.memories, self._pager.cursor)
+        if request is not self._wanted:  # another filter was chosen meanwhile
+            return
         self._shown = {memory.id: memory for memory in page.memories}
         self._chosen = {}
         self._place.clear()
