@@ -366,6 +366,7 @@ def test_very_many_memories_are_shown_page_by_page(reader: Reader, crowd: str) -
     for newest in (MANY - 51, MANY - 101):
         press(reader, "Older")
         expect(rows(reader).first).to_contain_text(f"Row {newest} ")
+        expect(rows(reader).first).to_be_focused()
         expect(rows(reader)).to_have_count(50)
     press(reader, "Newer")
     expect(rows(reader).first).to_contain_text(f"Row {MANY - 51} ")

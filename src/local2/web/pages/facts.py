@@ -118,7 +118,8 @@ class FactsPage:
             self._pager.show(page.next)
 
     def _show_fact(self, fact: BrowsedMemory) -> None:
-        with ui.element("li").classes("" if fact.state == "active" else "past"):
+        entry = ui.element("li").classes("" if fact.state == "active" else "past")
+        with entry.props("data-place"):
             with ui.element("div").classes("row-of quiet"):
                 when(fact.event_time)
                 if fact.topic:

@@ -423,6 +423,7 @@ class Pager(Generic[C]):
 
     def show(self, following: C | None) -> None:
         """Add the buttons; `following`: where the next page begins, if there is one."""
+        self._list = ui.context.slot.parent
         if self.is_first and following is None:
             return
         with ui.element("div").classes("row-of pages"):
@@ -435,12 +436,17 @@ class Pager(Generic[C]):
 
     async def _go_back(self) -> None:
         self._cursors.pop()
-        await self._load()
+        await self._turn()
 
     async def _go_on(self, cursor: C) -> None:
         if cursor != self.cursor:  # a double click goes on once
             self._cursors.append(cursor)
+        await self._turn()
+
+    async def _turn(self) -> None:
         await self._load()
+        with self._list:
+            ui.run_javascript(f"goToTop({self._list.id})")
 
 
 async def stay() -> None:
