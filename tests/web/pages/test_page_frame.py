@@ -99,8 +99,12 @@ def test_the_menu_of_a_narrow_screen_opens(reader: Reader) -> None:
     reader.open("/")
     navigation = reader.page.get_by_role("navigation")
     expect(navigation).to_be_hidden()
-    reader.page.get_by_role("button", name="Menu").click()
+    menu = reader.page.get_by_role("button", name="Menu")
+    menu.click()
     expect(navigation).to_be_visible()
+    reader.page.keyboard.press("Escape")
+    expect(navigation).to_be_hidden()
+    expect(menu).to_be_focused()
 
 
 def test_the_choice_between_light_and_dark_stays(reader: Reader) -> None:

@@ -55,6 +55,7 @@ SHORTCUTS = (
     ("↑ ↓", "Move in a table"),
     ("Enter", "Open"),
     ("Esc", "Close"),
+    ("n", "Newest notice, such as to undo"),
     ("t", "Light or dark"),
     ("?", "These keys"),
 )
@@ -596,7 +597,21 @@ def _show_notice(
         ui.button(icon="o_close", on_click=notice.delete).props(
             'flat round dense aria-label="Close"'
         )
-        ui.timer(NOTICE_SECONDS, notice.delete, once=True)
+        staying = ui.timer(NOTICE_SECONDS, notice.delete, once=True)
+
+        def hold() -> None:
+            staying.cancel()
+
+        def let_go() -> None:
+            nonlocal staying
+            staying.cancel()
+            with notice:
+                staying = ui.timer(NOTICE_SECONDS, notice.delete, once=True)
+
+        for event in ("mouseenter", "focusin"):
+            notice.on(event, hold)
+        for event in ("mouseleave", "focusout"):
+            notice.on(event, let_go)
 
 
 async def confirmed(title: str, explanation: str, action: str, *, destroys: bool = False) -> bool:
