@@ -108,10 +108,8 @@ class MemoryChanges:
 
     async def _hide(self) -> None:
         explanation = "It is not found, and models are not shown it. It stays in the history."
-        title, hide = (
-            f"Never recall {self._these} again?",
-            partial(self._viewer.memory.hide, self._ids),
-        )
+        title = f"Never recall {self._these} again?"
+        hide = partial(self._viewer.memory.hide, self._ids)
         hidden = await ask_reason(title, explanation, "Never recall", hide)
         await self._tell(hidden, "Never recalled again.")
 

@@ -298,7 +298,7 @@ ENTRY_ROWS = """
     <span class="quiet">{{ row.what_of || row.id }}</span>
   </td>
   <td class="quiet">{{ row.who }}</td>
-  <td class="quiet">
+  <td class="quiet why">
     {{ row.why }}
     <button v-if="row.run" type="button" class="row-action"
       :title="'Run ' + row.run" @click.stop="$parent.$emit('undo', row.run)">

@@ -36,9 +36,7 @@ function goToRows(event) {
 // What was shown begins anew, such as the next page of a list.
 function goToTop(id) {
   setTimeout(() => {
-    const list = getHtmlElement(id);
-    list?.scrollIntoView({ block: "nearest" });
-    list?.querySelector("[data-row], [data-place] button, a, button, summary")?.focus();
+    getHtmlElement(id)?.querySelector("[data-row], a, button, summary")?.focus();
   });
 }
 
