@@ -118,6 +118,8 @@ async def test_a_tool_without_a_responder_means_that_the_stack_has_ended(
             subscription = await stack.subscribe(subjects.MEMORY_READY, confirm)
             with pytest.raises(local2.UnknownToolError):
                 await memory.call("recall")
+            with pytest.raises(local2.UnavailableError, match="at the moment"):
+                await memory.recall("Who?")
             await subscription.stop(grace=1.0)
             with pytest.raises(local2.StackNotRunningError, match="has just ended"):
                 await memory.call("recall")

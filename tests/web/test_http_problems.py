@@ -44,6 +44,12 @@ def test_a_wrong_request_is_told_what_to_change(
     assert detail in found[2]
 
 
+def test_a_method_that_a_path_has_not_is_told_which_it_has(ada: httpx.Client) -> None:
+    assert ada.post("/v1/memories/1").headers["allow"] == "DELETE, GET, PATCH"
+    assert ada.request("OPTIONS", RECALL).headers["allow"] == "POST"
+    assert ada.head("/mem0/v1/memories/1/").headers["allow"] == "DELETE, GET, PUT"
+
+
 @pytest.mark.parametrize(
     ("tool", "body", "said"),
     [

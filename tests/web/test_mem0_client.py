@@ -77,10 +77,14 @@ def test_conversations_agents_and_pages_are_filtered(mem0: Any) -> None:
 
 
 def test_names_with_any_characters_own_their_memories(mem0: Any, server: HttpServer) -> None:
-    (added,) = mem0.add("Jürgen skis.", user_id="a/b@Jürgen")["results"]
+    (added,) = mem0.add("Jürgen skis.", user_id="a/b=%41@Jürgen")["results"]
 
-    assert mem0.get(added["id"])["user_id"] == "a/b@Jürgen"
-    with server.client(**{"Local2-User": "a%2Fb%40J%C3%BCrgen"}) as client:
+    assert mem0.get(added["id"])["user_id"] == "a/b=%41@Jürgen"
+    with server.client(**{"Local2-User": "a%2Fb=%2541%40J%C3%BCrgen"}) as client:
+        written = client.get(
+            f"/mem0/v1/memories/{added['id']}/"
+        )  # by a client that encodes no path
+        assert written.json()["user_id"] == "a/b=%41@Jürgen"
         assert "Jürgen skis." in call(client, "recall", query="Who skis?")["content"]
 
 

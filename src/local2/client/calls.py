@@ -17,6 +17,7 @@ from local2.bus.streams import publish_durably
 from local2.client.access import StackConnection, ask_service
 from local2.client.tools import ask_tool
 from local2.errors import (
+    BusError,
     InvalidArgumentsError,
     StackNotRunningError,
     ToolFailedError,
@@ -137,9 +138,16 @@ class Calls:
     async def ask(self, tool: MemoryTool[A, D], arguments: A, *, within: float | None = None) -> D:
         """Call one of the memory's tools.
 
-        Raises what `call` raises.
+        Raises what `call` raises. That nobody serves the tool means that the memory is starting,
+        or has stopped.
         """
-        result = await self.call(tool.name, arguments.given(), within)
+        try:
+            result = await self.call(tool.name, arguments.given(), within)
+        except UnknownToolError as error:
+            raise BusError(
+                f"Nobody serves the tool {quoted(tool.name)} at the moment.",
+                remedy="Ask again in a few seconds.",
+            ) from error
         try:
             return msgspec.convert(result.data, tool.answer)
         except msgspec.ValidationError as error:

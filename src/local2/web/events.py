@@ -19,6 +19,8 @@ from local2.web.answers import HttpAnswer
 
 KEEP_ALIVE = 15.0
 """Seconds without an event after which a comment shows the client that the server is there."""
+SEND_SECONDS = 30.0
+"""Seconds after which a client that reads nothing is disconnected."""
 MAX_WAITING = 1_000
 """Maximum number of events that wait for a slow client, which is disconnected then."""
 RETRY = b"retry: 1000\n\n"
@@ -77,7 +79,11 @@ class EventStream:
                     event = b": still here\n\n"
                 if event is None or self._waiting.qsize() > MAX_WAITING:
                     break
-                await send(_part(event))
+                try:
+                    async with asyncio.timeout(SEND_SECONDS):
+                        await send(_part(event))
+                except TimeoutError:  # it would not read an end, either
+                    return
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _receive(self, message: BusMessage) -> None:

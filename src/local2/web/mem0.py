@@ -293,11 +293,15 @@ def _as(caller: Sender, *who: _Who) -> Sender:
 def _named(request: Request, caller: Sender) -> tuple[str, Sender]:
     """The memory's id in the path, and the caller as its user."""
     id_, _, user = request.path_params["id"].partition("@")
-    return id_, _as(caller, _Who(user_id=unquote(user) or None))
+    return id_, _as(caller, _Who(user_id=unquote(user.replace("=", "%")) or None))
 
 
 def _id(id_: str, caller: Sender) -> str:
-    return f"{id_}@{quote(caller.user, safe='')}" if caller.user else id_
+    """The id of a caller's memory, which stands in a path as it is, and also percent-encoded."""
+    if not caller.user:
+        return id_
+    user = quote(caller.user, safe="").replace("%", "=")
+    return f"{id_}@{user}"
 
 
 def _number(request: Request, name: str, default: int) -> int:

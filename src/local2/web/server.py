@@ -23,7 +23,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from local2 import loopback
@@ -568,7 +568,16 @@ async def _refuse_path(request: Request, error: Exception) -> Response:
         else f"`GET {DOCUMENT_PATH}` lists what is served."
     )
     message = ErrorReply(code=BadRequestError.code, message=f"{problem} {remedy}")
-    return HttpAnswer.for_problem(message, status, error.headers).response()
+    headers = error.headers
+    if status == HTTPStatus.METHOD_NOT_ALLOWED:  # each route of a path names its own method only
+        allowed = (
+            method
+            for route in request.app.routes
+            if route.matches(request.scope)[0] is not Match.NONE
+            for method in route.methods
+        )
+        headers = {"Allow": ", ".join(sorted(allowed))}
+    return HttpAnswer.for_problem(message, status, headers).response()
 
 
 def _route(method: str, path: str, endpoint: Callable[[Request], Awaitable[ASGIApp]]) -> Route:

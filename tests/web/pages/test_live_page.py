@@ -55,7 +55,12 @@ def test_what_is_published_appears_and_is_filtered(ada: httpx.Client, reader: Re
 
 def test_a_paused_page_says_how_much_has_passed(ada: httpx.Client, reader: Reader) -> None:
     reader.open("/live")
-    reader.page.get_by_role("button", name="Pause").click()
+    reader.page.get_by_label("Filter").focus()
+    reader.page.keyboard.press("Tab")
+    pause = reader.page.get_by_role("button", name="Pause")
+    expect(pause).to_be_focused()
+    expect(pause).not_to_have_css("box-shadow", "none")  # it shows that it has the focus
+    reader.page.keyboard.press("Enter")
 
     call(ada, "remember_fact", content="Ada grows peas.", scope="user")
     expect(reader.page.get_by_text("shown when you go on")).to_be_visible()

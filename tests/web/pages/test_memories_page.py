@@ -108,6 +108,22 @@ def test_an_empty_result_says_what_to_do(reader: Reader) -> None:
     expect(reader.page.locator(".empty")).to_contain_text("Nothing matches")
 
 
+def test_a_text_is_in_the_direction_of_its_script(reader: Reader, ada: httpx.Client) -> None:
+    word = unique("x")
+    stored(ada, f"تفضل آدا الشاي على القهوة {word}.")
+    search(reader, word)
+    text = rows(reader).locator(".two-lines")
+    first, last = text.evaluate(
+        """(element) => [0, element.firstChild.length - 1].map((place) => {
+          const range = document.createRange();
+          range.setStart(element.firstChild, place);
+          range.setEnd(element.firstChild, place + 1);
+          return range.getBoundingClientRect().left;
+        })"""
+    )
+    assert last < first
+
+
 def test_a_message_without_text_says_so(reader: Reader, ada: httpx.Client) -> None:
     session = unique("calling")
     calls = [{"id": "1", "name": "calendar", "args": {}}]
@@ -160,14 +176,35 @@ def test_an_edit_is_a_new_version_and_its_notice_undoes_it(
     press(reader, "Edit")
     reader.page.get_by_label("Text").fill(f"The {word} eats fish.")
     press(reader, "Save")
+    expect(reader.page.locator(".dialog")).to_have_count(0)
     expect(rows(reader)).to_contain_text("eats fish")
     assert state_of(ada, word) == [
         (f"The {word} eats fish.", "active"),
         (f"The {word} eats rabbits.", "replaced"),
     ]
-    press(reader, "Undo")
+    reader.page.keyboard.press("n")  # leads to the newest notice
+    expect(reader.page.get_by_role("button", name="Undo")).to_be_focused()
+    reader.page.keyboard.press("Enter")
     expect(rows(reader)).to_contain_text("eats rabbits")
+    expect(rows(reader)).to_be_focused()
     assert (f"The {word} eats rabbits.", "active") in state_of(ada, word)
+
+
+def test_what_is_written_stays_if_it_cannot_be_saved(reader: Reader, ada: httpx.Client) -> None:
+    word = unique("kestrel")
+    stored(ada, f"The {word} hovers.")
+    search(reader, word)
+    rows(reader).click()
+    press(reader, "Edit")
+    written = reader.page.get_by_label("Text")
+    written.fill(f"The {word} hovers in the wind.")
+    (found,) = call(ada, "recall", query=word, top_k=1)["data"]["items"]
+    call(ada, "retire_fact", ids=[found["id"]], reason="It flew off.")
+    press(reader, "Save")
+    expect(reader.page.locator(".notice.wrong")).to_be_visible()
+    expect(written).to_have_value(f"The {word} hovers in the wind.")
+    press(reader, "Cancel")
+    expect(written).to_have_count(0)
 
 
 @pytest.mark.parametrize(("button", "state"), [("Retire", "retired"), ("Never recall", "hidden")])
@@ -179,8 +216,15 @@ def test_what_is_taken_out_is_asked_why_and_comes_back(
     stored(ada, content)
     search(reader, word)
     rows(reader).click()
-    press(reader, button)
+    asking = drawer(reader).get_by_role("button", name=button)
+    asking.focus()
+    reader.page.keyboard.press("Enter")
     question = reader.page.locator(".dialog")
+    expect(question.get_by_label("Why")).to_be_focused()
+    reader.page.keyboard.press("Escape")
+    expect(question).to_have_count(0)
+    expect(asking).to_be_focused()
+    reader.page.keyboard.press("Enter")
     question.get_by_label("Why").fill("It moved away.")
     question.get_by_role("button", name=button).click()
     expect(reader.page.locator(".empty")).to_be_visible()
@@ -325,6 +369,7 @@ def test_very_many_memories_are_shown_page_by_page(reader: Reader, crowd: str) -
     for newest in (MANY - 51, MANY - 101):
         press(reader, "Older")
         expect(rows(reader).first).to_contain_text(f"Row {newest} ")
+        expect(rows(reader).first).to_be_focused()
         expect(rows(reader)).to_have_count(50)
     press(reader, "Newer")
     expect(rows(reader).first).to_contain_text(f"Row {MANY - 51} ")

@@ -9,7 +9,7 @@ from typing import Any, get_args
 import msgspec
 from nicegui import ui
 from nicegui.element import Element
-from nicegui.events import ValueChangeEventArguments
+from nicegui.events import GenericEventArguments, ValueChangeEventArguments
 
 from local2.client.memory import Memory
 from local2.protocol.browsing import Browse
@@ -28,6 +28,7 @@ from local2.web.pages.frame import (
     facts,
     opener,
     section,
+    stay,
     tag,
     text,
     when,
@@ -135,6 +136,7 @@ class Setting(msgspec.Struct, kw_only=True):
 
 async def show(viewer: Viewer) -> None:
     await AskPage(viewer).show()
+    viewer.on_return = stay
 
 
 class AskPage:
@@ -178,6 +180,7 @@ class AskPage:
             )
         self._columns = ui.element("div").classes("answer-columns")
         self._nothing = ui.element("div")
+        self._add_columns()
         await self._ask()
 
     def _set(self, name: str, event: ValueChangeEventArguments[Any]) -> None:
@@ -188,7 +191,20 @@ class AskPage:
             self._settings.append(msgspec.structs.replace(self._settings[0]))
         else:
             self._settings.pop()
+        self._add_columns()
         await self._ask()
+
+    def _add_columns(self) -> None:
+        """Add a place for the answer in each setting, which can be changed above it."""
+        self._columns.clear()
+        self._places: list[Element] = []
+        with self._columns:
+            for setting in self._settings:
+                with ui.element("div").classes("answer-column"):
+                    self._add_setting(setting)
+                    self._places.append(
+                        ui.element("div").classes("page-content").props("data-rows")
+                    )
 
     @property
     def _asker(self) -> Viewer:
@@ -212,19 +228,20 @@ class AskPage:
             **self._settings[0].address(""),
             **(self._settings[1].address(SECOND) if is_compared else {}),
         )
+        self._asking = asking = object()
         answers = []
         if self._question:
             for setting in self._settings:
                 asked = Explain(recall=setting.recall(self._question), considered=CONSIDERED)
                 answers.append(await self._memory.explain(asked))
-        self._columns.clear()
-        with self._columns:
-            for number, setting in enumerate(self._settings):
-                with ui.element("div").classes("answer-column"):
-                    self._add_setting(setting)
-                    if answers:
-                        other = answers[1 - number] if is_compared else None
-                        self._show_answer(setting, answers[number], other)
+        if asking is not self._asking:  # something else was asked meanwhile
+            return
+        for number, (setting, place) in enumerate(zip(self._settings, self._places, strict=True)):
+            place.clear()
+            if answers:
+                with place:
+                    other = answers[1 - number] if is_compared else None
+                    self._show_answer(setting, answers[number], other)
         self._nothing.clear()
         if not self._question:
             with self._nothing:
@@ -261,15 +278,17 @@ class AskPage:
                 back = min(max((today - setting.as_of).days, 0), self._days)
             with ui.element("div").classes("moment"):
                 said = text("span", _moment_said(setting.as_of)).classes("quiet")
-                slider = ui.slider(min=-self._days, max=0, step=1, value=-back)
-                slider.props('aria-label="As of this day"')
+                said.props("aria-live=polite")
+                # The browser's own: the focus of Quasar's has neither a name nor a value.
+                slider = Element("input").props('type=range aria-label="As of this day"')
+                slider.props(f"min={-self._days} max=0 defaultValue={-back}")
 
-                def look(event: ValueChangeEventArguments[Any]) -> None:
-                    days = -int(event.value)
+                def look(event: GenericEventArguments) -> None:
+                    days = -int(event.args)
                     setting.as_of = today - timedelta(days=days) if days else None
                     said.text = _moment_said(setting.as_of)
 
-                slider.on_value_change(look)
+                slider.on("input", look, js_handler="(event) => emit(event.target.value)")
                 slider.on("change", self._ask)
 
     def _show_answer(self, setting: Setting, answer: Explained, other: Explained | None) -> None:
@@ -319,7 +338,7 @@ class AskPage:
     ) -> None:
         with ui.element("ol").classes("answers"):
             for memory in memories:
-                with ui.element("li"):
+                with ui.element("li").props("data-place"):
                     self._show_memory(memory, scale, places)
 
     def _show_memory(
@@ -383,7 +402,6 @@ class AskPage:
             "nats": as_nats(self._user, self._session, arguments),
         }
         with dialog("Copy as") as shown, ui.card().classes("dialog wide"):
-            shown.on("hide", shown.delete)
             text("h2", "Copy as")
             for name, written in copies.items():
                 with ui.element("div").classes("row-of"):

@@ -50,9 +50,10 @@ class DocumentsView:
             return
         with ui.element("div").classes("list-and-detail"):
             self._list = ChoiceList[str]()
-            self._place = ui.element("div").classes("page-content")
+            self._place = ui.element("div").classes("page-content").props("data-rows")
         self._add_documents(page)
         await self._open(self._viewer.query.get("source") or page.documents[0].source)
+        self._viewer.on_return = self._load
 
     async def _documents(self, after: str | None) -> DocumentsPage:
         """As many documents as a page has, in the order in which people count: 2 before 10."""
@@ -99,7 +100,7 @@ class DocumentsView:
             if not page.chunks:
                 text("p", "There is no such document any more.")
             for number, chunk in enumerate(page.chunks, start=offset + 1):
-                with ui.element("article").classes("chunk"):
+                with ui.element("article").classes("chunk").props("data-place"):
                     with ui.element("div").classes("row-of quiet"):
                         text("span", f"{number}.")
                         text("span", chunk.label or "")

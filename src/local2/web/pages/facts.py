@@ -68,6 +68,7 @@ class FactsPage:
             choice.props("outlined dense").on_value_change(self._choose)
         self._place = ui.element("div").classes("page-content").props("data-rows")
         await self._load()
+        viewer.on_return = self._load
 
     async def _choose(self, event: ValueChangeEventArguments[str]) -> None:
         self._owner = event.value
@@ -117,7 +118,8 @@ class FactsPage:
             self._pager.show(page.next)
 
     def _show_fact(self, fact: BrowsedMemory) -> None:
-        with ui.element("li").classes("" if fact.state == "active" else "past"):
+        entry = ui.element("li").classes("" if fact.state == "active" else "past")
+        with entry.props("data-place"):
             with ui.element("div").classes("row-of quiet"):
                 when(fact.event_time)
                 if fact.topic:

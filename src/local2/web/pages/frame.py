@@ -55,6 +55,7 @@ SHORTCUTS = (
     ("↑ ↓", "Move in a table"),
     ("Enter", "Open"),
     ("Esc", "Close"),
+    ("n", "Newest notice, such as to undo"),
     ("t", "Light or dark"),
     ("?", "These keys"),
 )
@@ -62,6 +63,7 @@ SHORTCUTS = (
 C = TypeVar("C", bound=int | str)
 K = TypeVar("K")
 P = TypeVar("P", BrowsedPage, SessionsPage)
+R = TypeVar("R")
 Row = dict[str, Any]
 """What the template of a table shows of a row, always as text."""
 Handler = Callable[[GenericEventArguments], Awaitable[None] | None]
@@ -71,8 +73,12 @@ class Viewer:
     """The one for whom a page is built.
 
     `query`: the parameters of the page's address, by which a page can be bookmarked and sent.
-    `memory` has a method for most tools; `calls` makes any other request.
+    `memory` has a method for most tools; `calls` makes any other request. `on_return`: what the
+    page reads anew when the stack was gone and is back, so that what was typed and opened on it
+    stays; without it, the page is shown anew.
     """
+
+    on_return: Callable[[], Awaitable[None]] | None = None
 
     def __init__(
         self,
@@ -131,7 +137,7 @@ class Page(NamedTuple):
 
     `about`: what is on it, in a sentence. `icon`: of Material Icons. `key`: opens it after `g`.
     `needs`: what the viewer's role must permit. `show`: adds the content below the heading; it is
-    called again after the stack was gone.
+    called again after the stack was gone, unless it sets the viewer's `on_return`.
     """
 
     path: str
@@ -152,11 +158,10 @@ def show_page(page: Page, pages: Sequence[Page], viewer: Viewer) -> None:
     with client.layout:
         notices = ui.element("div").classes("notices").props("role=status aria-live=polite")
     client.storage[NOTICES] = notices
-    lost = ui.element("div").classes("banner").props("role=status")
-    lost.visible = False
-    with lost:
+    with ui.element("div").props("role=status"), ui.element("div").classes("banner") as lost:
         ui.icon("o_cloud_off").props("aria-hidden=true")
         text("span", "The memory is not running. This page goes on as soon as it is back.")
+    lost.visible = False
     with ui.element("header").classes("page-head"):
         text("h1", page.title)
         text("p", page.about).classes("quiet")
@@ -164,26 +169,37 @@ def show_page(page: Page, pages: Sequence[Page], viewer: Viewer) -> None:
 
     is_waiting = True
     """Whether the content is to come: also when the stack was gone, or does not serve yet."""
+    is_shown = False
+
+    async def show() -> None:
+        await viewer.learn_rights()  # the page may listen as its own agent, like Live
+        if not viewer.may(page.needs):
+            raise ForbiddenError(
+                "Your role does not permit this page.",
+                remedy=f"It needs more than the role {viewer.rights.role}: sign in with a "
+                "token of a higher one, which the operator makes.",
+            )
+        if is_shown and viewer.on_return is not None:
+            await viewer.on_return()
+        else:
+            content.clear()
+            viewer.on_return = None
+            await page.show(viewer)
 
     async def fill() -> None:
-        nonlocal is_waiting
+        nonlocal is_waiting, is_shown
         is_waiting = False
-        content.clear()
         with content:
             try:
-                await viewer.learn_rights()  # the page may listen as its own agent, like Live
-                if not viewer.may(page.needs):
-                    raise ForbiddenError(
-                        "Your role does not permit this page.",
-                        remedy=f"It needs more than the role {viewer.rights.role}: sign in with a "
-                        "token of a higher one, which the operator makes.",
-                    )
-                await page.show(viewer)
+                await show()
+                is_shown = True
             except Local2Error as error:
                 is_waiting = isinstance(error, UnavailableError)
-                content.clear()
-                with empty("o_cloud_off", error.message, error.remedy or ""):
-                    ui.button("Try again", on_click=fill).props("outline")
+                if not is_waiting or not is_shown:
+                    is_shown = False
+                    content.clear()
+                    with empty("o_cloud_off", error.message, error.remedy or ""):
+                        ui.button("Try again", on_click=fill).props("outline")
         content.classes("ready")
 
     token = viewer.caller.token
@@ -191,14 +207,17 @@ def show_page(page: Page, pages: Sequence[Page], viewer: Viewer) -> None:
 
     async def watch() -> None:
         nonlocal is_waiting
-        if time.time() > expires and not is_dialog_open(client):
+        is_open = is_dialog_open(client)
+        if time.time() > expires and not is_open:
             ui.navigate.to(EXPIRED_PATH)
             return
-        lost.visible = not viewer.link.is_reached
-        is_waiting = is_waiting or lost.visible
+        is_gone = not viewer.link.is_reached
+        is_waiting = is_waiting or is_gone
         # A dialog would go with the content that has opened it, and what is written there.
-        if is_waiting and not lost.visible and not is_dialog_open(client):
+        if is_waiting and not is_gone and not is_open:
             await fill()
+            is_gone = is_waiting and is_shown
+        lost.visible = is_gone
 
     # It waits for the browser, and ends with it: nothing is read for one that never came.
     ui.timer(WATCH_SECONDS, watch)
@@ -233,15 +252,20 @@ def _show_navigation(shown: Page, pages: Sequence[Page], viewer: Viewer) -> None
             theme.props('title="Light, dark, or as the system (t)"')
             keys = text("button", "Keys").classes("plain").props("type=button data-keys")
             keys.props('title="All keys (?)"')
-    with dialog("Keys") as keys_dialog, ui.card().classes("dialog"):
-        text("h2", "Keys")
-        with ui.element("dl").classes("keys"):
-            for pressed, does in (*SHORTCUTS, *((f"g {page.key}", page.title) for page in pages)):
-                with ui.element("dt"):
-                    for key in pressed.split():
-                        text("kbd", key)
-                text("dd", does)
-    ui.on("keys", keys_dialog.open)
+
+    def show_keys() -> None:
+        with client.content, dialog("Keys") as keys_dialog, ui.card().classes("dialog"):
+            text("h2", "Keys")
+            with ui.element("dl").classes("keys"):
+                pages_by_key = ((f"g {page.key}", page.title) for page in pages)
+                for pressed, does in (*SHORTCUTS, *pages_by_key):
+                    with ui.element("dt"):
+                        for key in pressed.split():
+                            text("kbd", key)
+                    text("dd", does)
+        keys_dialog.open()
+
+    ui.on("keys", show_keys)
 
 
 # What pages are made of
@@ -420,6 +444,7 @@ class Pager(Generic[C]):
 
     def show(self, following: C | None) -> None:
         """Add the buttons; `following`: where the next page begins, if there is one."""
+        self._list = ui.context.slot.parent
         if self.is_first and following is None:
             return
         with ui.element("div").classes("row-of pages"):
@@ -432,12 +457,21 @@ class Pager(Generic[C]):
 
     async def _go_back(self) -> None:
         self._cursors.pop()
-        await self._load()
+        await self._turn()
 
     async def _go_on(self, cursor: C) -> None:
         if cursor != self.cursor:  # a double click goes on once
             self._cursors.append(cursor)
+        await self._turn()
+
+    async def _turn(self) -> None:
         await self._load()
+        with self._list:
+            ui.run_javascript(f"goToTop({self._list.id})")
+
+
+async def stay() -> None:
+    """What is shown stays as it was, whatever has become of the memory."""
 
 
 async def read_on(
@@ -453,8 +487,12 @@ async def read_on(
 
 
 def dialog(name: str) -> ui.dialog:
-    """A dialog with a name, which screen readers say when it opens."""
+    """A dialog with a name, which screen readers say when it opens.
+
+    It is deleted once it is closed and the focus is where it was before.
+    """
     made = ui.dialog()
+    made.on("hide", made.delete)
     made.props["aria-label"] = name
     return made
 
@@ -469,7 +507,6 @@ def is_dialog_open(client: Client) -> bool:
 def drawer(name: str, title: str | None = None) -> Iterator[ui.dialog]:
     """Open a dialog from the side, with a title; its content follows within `with`."""
     with dialog(name).props("position=right full-height") as opened, ui.card().classes("drawer"):
-        opened.on("hide", opened.delete)
         with ui.element("header").classes("drawer-head"):
             text("h2", title or name)
             close = ui.button(icon="o_close", on_click=opened.close)
@@ -573,7 +610,21 @@ def _show_notice(
         ui.button(icon="o_close", on_click=notice.delete).props(
             'flat round dense aria-label="Close"'
         )
-        ui.timer(NOTICE_SECONDS, notice.delete, once=True)
+        staying = ui.timer(NOTICE_SECONDS, notice.delete, once=True)
+
+        def hold() -> None:
+            staying.cancel()
+
+        def let_go() -> None:
+            nonlocal staying
+            staying.cancel()
+            with notice:
+                staying = ui.timer(NOTICE_SECONDS, notice.delete, once=True)
+
+        for event in ("mouseenter", "focusin"):
+            notice.on(event, hold)
+        for event in ("mouseleave", "focusout"):
+            notice.on(event, let_go)
 
 
 async def confirmed(title: str, explanation: str, action: str, *, destroys: bool = False) -> bool:
@@ -585,14 +636,13 @@ async def confirmed(title: str, explanation: str, action: str, *, destroys: bool
             ui.button("Cancel", on_click=question.close).props("flat")
             colour = "negative" if destroys else "primary"
             ui.button(action, on_click=lambda: question.submit(result=True), color=colour)
-    try:
-        return bool(await question)
-    finally:
-        question.delete()
+    return bool(await question)
 
 
-async def ask_reason(title: str, explanation: str, action: str) -> str | None:
-    """Ask why something is done, which stays in its history; None: it shall not be done."""
+async def ask_reason(
+    title: str, explanation: str, action: str, act: Callable[[str], Awaitable[R]]
+) -> R | None:
+    """Ask why something is done, which stays in its history, and do it; None: it was not done."""
     with dialog(title) as question, ui.card().classes("dialog"):
         text("h2", title)
         text("p", explanation)
@@ -600,16 +650,40 @@ async def ask_reason(title: str, explanation: str, action: str) -> str | None:
             f"outlined dense autofocus maxlength={MAX_REASON}"
         )
 
-        def submit() -> None:
-            if given := (reason.value or "").strip():
-                question.submit(given)
+        async def act_for_reason() -> R | None:
+            given = (reason.value or "").strip()
+            return await act(given) if given else None
 
-        reason.on("keydown.enter", submit)
-        with ui.row().classes("dialog-actions"):
-            ui.button("Cancel", on_click=question.close).props("flat")
-            ui.button(action, on_click=submit)
-    try:
-        given: str | None = await question
-    finally:
-        question.delete()
-    return given
+        reason.on("keydown.enter", add_actions(question, action, act_for_reason))
+    done: R | None = await question
+    return done
+
+
+def add_actions(
+    form: ui.dialog, action: str, act: Callable[[], Awaitable[R | None]]
+) -> Callable[[], Awaitable[None]]:
+    """Add the buttons of a form, which is submitted once `act` has returned a result.
+
+    Until then, and if it fails, what is written stays. What is returned does what its button does.
+    """
+    is_acting = False
+
+    async def submit() -> None:
+        nonlocal is_acting
+        if is_acting:  # a double click acts once
+            return
+        is_acting = True
+        button.props("loading")
+        try:
+            done = await act()
+        finally:
+            is_acting = False
+            button.props(remove="loading")
+        if done is not None:
+            form.submit(done)
+
+    with ui.row().classes("dialog-actions"):
+        ui.button("Cancel", on_click=form.close).props("flat")
+        button = ui.button(action, on_click=submit)
+    form.props("no-backdrop-dismiss")  # a click beside it would lose what is written
+    return submit

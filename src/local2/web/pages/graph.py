@@ -9,7 +9,7 @@ from nicegui.events import GenericEventArguments
 
 from local2.protocol.graph import GraphEdge, GraphNode, ShowGraph
 from local2.protocol.services import GRAPH
-from local2.web.pages.frame import Viewer, counted, empty, notify, opener, section, text
+from local2.web.pages.frame import Viewer, counted, empty, notify, opener, section, stay, text
 from local2.web.pages.memory_drawer import open_memory
 
 MAX_NODES = 300
@@ -26,6 +26,7 @@ NAME_CHARACTERS = 28
 
 async def show(viewer: Viewer) -> None:
     await GraphPage(viewer).show()
+    viewer.on_return = stay
 
 
 class Picture(Element, component="assets/graph.js"):

@@ -11,7 +11,7 @@ from nicegui.events import UploadEventArguments
 from local2.errors import InvalidArgumentsError, Local2Error
 from local2.sources.importer import Importer
 from local2.sources.opening import TITLES, opened
-from local2.web.pages.frame import Disclosure, Viewer, notify_of_error, section, text
+from local2.web.pages.frame import Disclosure, Viewer, notify_of_error, section, stay, text
 from local2.web.pages.signing_in import MAX_UPLOAD
 
 SHOWN_SECONDS = 0.5
@@ -26,6 +26,7 @@ AGAIN = "Importing a file again stores nothing twice, so a newer export adds onl
 
 async def show(viewer: Viewer) -> None:
     ImportPage(viewer).show()
+    viewer.on_return = stay
 
 
 class ImportPage:

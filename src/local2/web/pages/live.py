@@ -111,6 +111,7 @@ class LivePage:
         self._shown_number = 0
         """The number of the newest message when the rows were shown last."""
         self._is_paused = False
+        self._subscriptions = AsyncExitStack()
         self._is_held = False
         """Whether the reader is in the table, where nothing shall move meanwhile."""
 
@@ -127,19 +128,23 @@ class LivePage:
             self._table = Table(COLUMNS, ROWS, (), open=self._open, held=self._hold)
             self._nothing = ui.element("div")
         self._show_seen()
-        # When the stack is lost and back, the whole page is shown again.
-        subscriptions = AsyncExitStack()
-        ui.context.client.on_delete(subscriptions.aclose)
+        ui.context.client.on_delete(self._subscriptions.aclose)
+        await self._subscribe()
+        self._viewer.on_return = self._subscribe
+        if (token := self._viewer.caller.token) is not None:
+            seconds = max(claims_of(token).exp - time.time(), 0.0)
+            ui.timer(seconds, self._subscriptions.aclose, once=True)
+        ui.timer(SHOW_SECONDS, self._show_new, immediate=False)
+
+    async def _subscribe(self) -> None:
+        """Listen to the bus; anew when it was lost."""
+        await self._subscriptions.aclose()
         wanted = PUBLIC if self._viewer.has_accounts else (*PUBLIC, *UNATTESTED)
         bus = await self._viewer.calls.bus()
         for subject in wanted:
             subscription = await bus.subscribe(subject, self._note, limit=1)
-            subscriptions.push_async_callback(subscription.leave, 0)
+            self._subscriptions.push_async_callback(subscription.leave, 0)
         await bus.flush()
-        if (token := self._viewer.caller.token) is not None:
-            seconds = max(claims_of(token).exp - time.time(), 0.0)
-            ui.timer(seconds, subscriptions.aclose, once=True)
-        ui.timer(SHOW_SECONDS, self._show_new, immediate=False)
 
     async def _note(self, message: BusMessage) -> None:
         try:

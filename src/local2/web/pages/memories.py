@@ -115,6 +115,7 @@ class MemoriesPage:
                     self._add_entry(OF, "Of user")
         self._place = ui.element("div").classes("page-content").props("data-rows")
         await self._load()
+        self._viewer.on_return = self._load_unless_chosen
         if wanted := self._viewer.query.get("id"):
             # What is wrong with an old address is said beside the table, and not in its place.
             ui.timer(0, partial(self._open, wanted), once=True)
@@ -141,6 +142,10 @@ class MemoriesPage:
         self._viewer.set_address(**self._filters)
         await self._load()
 
+    async def _load_unless_chosen(self) -> None:
+        if not self._chosen:
+            await self._load()
+
     async def _load(self) -> None:
         """Show a page of the table.
 
@@ -160,11 +165,15 @@ class MemoriesPage:
                 remedy="Open this page from the navigation.",
             ) from error
 
+        self._wanted = request
+
         async def read(after: str | None) -> BrowsedPage:
             page = msgspec.structs.replace(request, after=after)
             return await self._viewer.memory.browse(page)
 
         page = await read_on(read, lambda found: not found.memories, self._pager.cursor)
+        if request is not self._wanted:  # another filter was chosen meanwhile
+            return
         self._shown = {memory.id: memory for memory in page.memories}
         self._chosen = {}
         self._place.clear()

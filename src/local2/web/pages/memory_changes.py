@@ -1,6 +1,7 @@
 """What can be done about one memory or many: each is asked about, and undone by its notice."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from nicegui import ui
 
@@ -18,6 +19,7 @@ from local2.protocol.memory_tools import (
 )
 from local2.web.pages.frame import (
     Viewer,
+    add_actions,
     ask_reason,
     confirmed,
     dialog,
@@ -83,44 +85,39 @@ class MemoryChanges:
             content = ui.textarea("Text", value=self._content).props("outlined autogrow autofocus")
             reason = ui.input("Why", value="A correction.").props("outlined dense")
 
-            def save() -> None:
-                if (content.value or "").strip() and (reason.value or "").strip():
-                    form.submit((content.value, reason.value))
+            async def save() -> EditedMemory | None:
+                written, why = content.value or "", reason.value or ""
+                if not written.strip() or not why.strip():
+                    return None
+                return await self._viewer.memory.edit(self._ids[0], written, why)
 
-            with ui.row().classes("dialog-actions"):
-                ui.button("Cancel", on_click=form.close).props("flat")
-                ui.button("Save", on_click=save)
-        try:
-            written = await form
-        finally:
-            form.delete()
-        if written is not None:
-            await self._change(self._viewer.memory.edit(self._ids[0], *written), "Edited.")
+            add_actions(form, "Save", save)
+        await self._tell(await form, "Edited.")
 
     async def _pin(self) -> None:
         unpin = self._are_pinned
         reason = "It matters no more than others." if unpin else "It matters in every session."
-        await self._change(
-            self._viewer.memory.pin(self._ids, reason, unpin=unpin),
-            "Unpinned." if unpin else "Pinned.",
-        )
+        pinned = await self._viewer.memory.pin(self._ids, reason, unpin=unpin)
+        await self._tell(pinned, "Unpinned." if unpin else "Pinned.")
 
     async def _retire(self) -> None:
         explanation = "It is not found any more, and stays in the history with your reason."
-        reason = await ask_reason(f"Retire {self._these}?", explanation, "Retire")
-        if reason is not None:
-            await self._change(self._viewer.memory.retire(self._ids, reason), "Retired.")
+        retire = partial(self._viewer.memory.retire, self._ids)
+        retired = await ask_reason(f"Retire {self._these}?", explanation, "Retire", retire)
+        await self._tell(retired, "Retired.")
 
     async def _hide(self) -> None:
         explanation = "It is not found, and models are not shown it. It stays in the history."
-        reason = await ask_reason(f"Never recall {self._these} again?", explanation, "Never recall")
-        if reason is not None:
-            await self._change(self._viewer.memory.hide(self._ids, reason), "Never recalled again.")
+        title = f"Never recall {self._these} again?"
+        hide = partial(self._viewer.memory.hide, self._ids)
+        hidden = await ask_reason(title, explanation, "Never recall", hide)
+        await self._tell(hidden, "Never recalled again.")
 
-    async def _change(self, change: Awaitable[Changed], done: str) -> None:
-        """Change all of them, or none, in one run."""
-        notify_of_run(self._viewer, done, (await change).run, self._on_change)
-        await self._on_change()
+    async def _tell(self, changed: Changed | None, done: str) -> None:
+        """Say what was done, and show it; None: nothing was."""
+        if changed is not None:
+            notify_of_run(self._viewer, done, changed.run, self._on_change)
+            await self._on_change()
 
     async def _forget(self) -> None:
         (memory,) = self._memories

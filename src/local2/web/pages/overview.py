@@ -103,6 +103,7 @@ class OverviewPage:
             self._growth = _awaited("Counting …")
         # The page waits for neither: among a million memories, both take a while, and counting
         # would delay the look at what works.
+        self._viewer.on_return = self._begin
         ui.timer(0, self._begin, once=True)
         ui.timer(LOOK_SECONDS, self._look, immediate=False)
         ui.timer(COUNT_SECONDS, self._count, immediate=False)

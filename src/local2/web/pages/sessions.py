@@ -22,6 +22,7 @@ from local2.web.pages.frame import (
     opener,
     read_on,
     section,
+    stay,
     tag,
     text,
     when,
@@ -63,6 +64,7 @@ class SessionsView:
             self._list = ChoiceList[tuple[str, str | None]]()
             self._place = ui.element("div").classes("page-content")
         self._show_page(page)
+        self._viewer.on_return = self._load
         if named is not None:
             await self._open(named, self._viewer.query.get("user"))
         elif page.sessions:
@@ -229,8 +231,9 @@ class ShownConversation:
                     if memory.content is None:
                         text("span", "It is gone, or belongs to somebody else.").classes("quiet")
                         continue
-                    opened = partial(open_memory, self._viewer, memory.id, _stay)
-                    opener(memory.content, "", opened)
+                    opener(
+                        memory.content, "", partial(open_memory, self._viewer, memory.id, stay)
+                    )
 
     def _add_rating(self, message: SessionMessage) -> None:
         given = self._ratings.get(message.id)
@@ -247,10 +250,6 @@ class ShownConversation:
             name = "Good answer" if score > 0 else "Bad answer"
             button = ui.button(icon=icon, on_click=partial(rate, score))
             button.props(f'flat round dense aria-label="{name}"')
-
-
-async def _stay() -> None:
-    """A conversation stays as it was, whatever becomes of a memory."""
 
 
 def _rating_said(score: float | None) -> str:

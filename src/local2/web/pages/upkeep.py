@@ -113,6 +113,7 @@ class RefreshedPart:
     async def show(self) -> None:
         self._place = ui.element("div").classes("page-content").props("data-rows")
         await self.refresh()
+        self.viewer.on_return = self.refresh
 
     async def refresh(self) -> None:
         raise NotImplementedError
@@ -133,6 +134,10 @@ class RefreshedPart:
 class ConsolidationPart(RefreshedPart):
     """Facts in order: what would change is shown first, and then changed."""
 
+    async def show(self) -> None:
+        await super().show()
+        self._preview_place = ui.element("div").classes("page-content")
+
     async def refresh(self) -> None:
         status = await self.calls.ask_service(STATUS, Empty())
         last, hours = status.consolidation, status.consolidation_hours
@@ -144,24 +149,25 @@ class ConsolidationPart(RefreshedPart):
             case _:
                 often = "once a day" if hours == DAY_HOURS else f"every {hours:g} hours"
                 by_itself = f" It runs by itself {often}."
-        with self.rebuild():
-            with section(
+        with (
+            self.rebuild(),
+            section(
                 "Keep facts in order",
                 "Archives what is stale, merges what says the same, and settles contradictions."
                 + by_itself,
-            ):
-                if last is not None and last.began_at is not None:
-                    with ui.element("p").classes("row-of"):
-                        text("span", "Last time:")
-                        when(last.began_at)
-                        text("span", counted(last.changed, "change"))
-                        if last.failed:
-                            tag(f"{last.failed:,} failed", "danger")
-                if last is not None and last.problem:
-                    text("p", last.problem).classes("quiet")
-                with ui.row():
-                    ui.button("Preview", on_click=self._preview).props("outline")
-            self._preview_place = ui.element("div").classes("page-content")
+            ),
+        ):
+            if last is not None and last.began_at is not None:
+                with ui.element("p").classes("row-of"):
+                    text("span", "Last time:")
+                    when(last.began_at)
+                    text("span", counted(last.changed, "change"))
+                    if last.failed:
+                        tag(f"{last.failed:,} failed", "danger")
+            if last is not None and last.problem:
+                text("p", last.problem).classes("quiet")
+            with ui.row():
+                ui.button("Preview", on_click=self._preview).props("outline")
 
     async def _preview(self) -> None:
         report = await self._consolidate(dry_run=True)
@@ -197,6 +203,7 @@ class ConsolidationPart(RefreshedPart):
         if not await confirmed("Put facts in order?", explanation, "Apply"):
             return
         report = await self._consolidate(dry_run=False)
+        self._preview_place.clear()
         notify_of_run(self.viewer, f"Done: {_counted(report)}.", report.run, self.refresh)
         await self.refresh()
 
@@ -291,7 +298,7 @@ ENTRY_ROWS = """
     <span class="quiet">{{ row.what_of || row.id }}</span>
   </td>
   <td class="quiet">{{ row.who }}</td>
-  <td class="quiet">
+  <td class="quiet why">
     {{ row.why }}
     <button v-if="row.run" type="button" class="row-action"
       :title="'Run ' + row.run" @click.stop="$parent.$emit('undo', row.run)">

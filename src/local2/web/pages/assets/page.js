@@ -33,6 +33,13 @@ function goToRows(event) {
   }
 }
 
+// What was shown begins anew, such as the next page of a list.
+function goToTop(id) {
+  setTimeout(() => {
+    getHtmlElement(id)?.querySelector("[data-row], a, button, summary")?.focus();
+  });
+}
+
 function isOpenDialog() {
   return document.querySelector("[role=dialog], [role=alertdialog]") !== null;
 }
@@ -46,7 +53,7 @@ document.addEventListener("focusin", (event) => {
   const list = row?.closest("[data-rows]");
   if (list) {
     focused = { row, list, number: rowsOf(list).indexOf(row), isInner: event.target !== row };
-  } else if (!isOpenDialog()) {
+  } else if (!isOpenDialog() && !event.target.closest(".notices")) {
     focused = null;
   }
 });
@@ -56,7 +63,7 @@ document.addEventListener("pointerdown", (event) => {
 });
 
 new MutationObserver(() => {
-  if (!focused || focused.row.isConnected || isOpenDialog()) return;
+  if (!focused || isOpenDialog()) return;
   if (document.activeElement !== document.body) return;
   const rows = rowsOf(focused.list);
   const row = rows[focused.number] ?? rows.at(-1);
@@ -74,7 +81,7 @@ document.addEventListener("keydown", (event) => {
       moveInRows(row, steps[event.key]);
       return;
     }
-    if (event.key === "Enter") {
+    if (event.key === "Enter" || event.key === " ") {
       event.preventDefault();
       row.click();
       return;
@@ -96,6 +103,11 @@ document.addEventListener("keydown", (event) => {
     document.querySelector(SEARCH)?.focus();
   } else if (event.key === "ArrowDown" && event.target === document.body) {
     goToRows(event);
+  } else if (event.key === "n") {
+    document.querySelector(".notice:last-child button")?.focus();
+  } else if (event.key === "Escape" && document.body.classList.contains("menu-open")) {
+    document.querySelector("[data-menu]").click();
+    document.querySelector("[data-menu]").focus();
   } else if (event.key === "t") {
     nextTheme();
   } else if (event.key === "?") {
