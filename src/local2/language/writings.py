@@ -6,9 +6,10 @@ one finds the other; what is written alike has more words in common, and ranks f
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from string import digits
+from typing import Any
 
 from local2.language.time import MONTHS
 
@@ -47,15 +48,15 @@ def parts_of(text: str) -> dict[str, list[str]]:
     """The words that are several in one, each with its parts, in lower case."""
     found: dict[str, list[str]] = {}
     if _HUMP.search(text):
-        for name in dict.fromkeys(_HUMPED.findall(text)):
+        for name in _in_tokens(_HUMPED, text, _HUMP.search):
             if len(name) <= LONGEST:
                 found[name.lower()] = [part.lower() for part in _HUMPS.findall(name) if part[1:]]
     if _has_digit(text):
         for unit in _UNIT.finditer(text):
             found[unit[0].lower()] = [unit[0][: -len(unit[1])], unit[1].lower()]
         if _LETTER_BEFORE_DIGIT.search(text):
-            for word in _LETTERS_AND_DIGITS.finditer(text):
-                found[word[0].lower()] = [part.lower() for part in word.groups() if part]
+            for parts in _in_tokens(_LETTERS_AND_DIGITS, text, _LETTER_BEFORE_DIGIT.search):
+                found["".join(parts).lower()] = [part.lower() for part in parts if part]
     return found
 
 
@@ -63,15 +64,15 @@ def wholes_of(text: str) -> list[str]:
     """The words that several neighbouring words are if they are written as one."""
     found: list[str] = []
     if "_" in text:
-        found += (_as_one(name) for name in _SNAKE.findall(text) if len(name) <= LONGEST)
+        names = _in_tokens(_SNAKE, text, lambda token: "_" in token)
+        found += (_as_one(name) for name in names if len(name) <= LONGEST)
     if _has_digit(text):
         for number in dict.fromkeys(_NUMBER.findall(text)):
             found += _of_date(number) or _of_number(number)
         for date in _MONTH_FIRST.findall(text):
             found += _of_date(date)
         if "-" in text:
-            tokens = dict.fromkeys(token for token in text.split() if "-" in token)
-            codes = (code for token in tokens for code in _CODE.findall(token))
+            codes = _in_tokens(_CODE, text, lambda token: "-" in token)
             found += (_as_one(code) for code in codes if _has_digit(code) and len(code) <= LONGEST)
     return found
 
@@ -79,6 +80,15 @@ def wholes_of(text: str) -> list[str]:
 def other_writings(text: str) -> list[str]:
     """All of these words, each once."""
     return list(dict.fromkeys(chain(*parts_of(text).values(), wholes_of(text))))
+
+
+def _in_tokens(
+    pattern: re.Pattern[str], text: str, may_have: Callable[[str], object]
+) -> Iterator[Any]:
+    """What an expression finds in a text: a slow one is tried where it may find something."""
+    for token in dict.fromkeys(text.split()):
+        if may_have(token):
+            yield from pattern.findall(token)
 
 
 def _has_digit(text: str) -> bool:
