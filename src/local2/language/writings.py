@@ -33,11 +33,13 @@ _NUMBER = re.compile(
 """A date, or a number in groups; a telephone number without groups begins with 0 or +."""
 _MONTH_FIRST = re.compile(r"[JFMASOND][a-z]{2,8}\.? \d\d?(?:st|nd|rd|th)?,? \d{4}(?!\d)")
 
-_HUMPED = re.compile(rf"[^\W_]*{_HUMP.pattern}[^\W_]*")
+_FIRST = r"(?<![^\W_])"
+"""A word is read from its beginning only, so that a long one takes linear time."""
+_HUMPED = re.compile(rf"{_FIRST}[^\W_]*{_HUMP.pattern}[^\W_]*")
 _HUMPS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_LETTERS_AND_DIGITS = re.compile(r"(?<![^\W_])([A-Za-z]{1,3})(\d+)([A-Za-z]{0,3})(?![^\W_])")
-_SNAKE = re.compile(r"[^\W_]+(?:_[^\W_]+)+")
-_CODE = re.compile(r"[^\W_]+(?:-[^\W_]+)+")
+_LETTERS_AND_DIGITS = re.compile(rf"{_FIRST}([A-Za-z]{{1,3}})(\d+)([A-Za-z]{{0,3}})(?![^\W_])")
+_SNAKE = re.compile(rf"{_FIRST}[^\W_]+(?:_[^\W_]+)+")
+_CODE = re.compile(rf"{_FIRST}[^\W_]+(?:-[^\W_]+)+")
 _THOUSANDS = re.compile(r"\d{1,3}(?:[.,' \u2019\u00a0\u202f]\d{3})+(?!\d)")
 _NO_GROUPS = re.compile(r"[,'\u2019]")
 _DIGITS, _LETTERS = re.compile(r"\d+"), re.compile(r"[A-Za-z]{3}")
@@ -68,7 +70,8 @@ def wholes_of(text: str) -> list[str]:
         found += (_as_one(name) for name in names if len(name) <= LONGEST)
     if _has_digit(text):
         for number in dict.fromkeys(_NUMBER.findall(text)):
-            found += _of_date(number) or _of_number(number)
+            if len(number) <= LONGEST:
+                found += _of_date(number) or _of_number(number)
         for date in _MONTH_FIRST.findall(text):
             found += _of_date(date)
         if "-" in text:
@@ -103,7 +106,7 @@ def _of_number(number: str) -> Iterator[str]:
     if thousands := _THOUSANDS.match(number):
         yield _as_one(thousands[0])
     whole = _as_one(number)
-    if MIN_DIGITS <= len(whole) <= LONGEST and not _NO_GROUPS.search(number):
+    if len(whole) >= MIN_DIGITS and not _NO_GROUPS.search(number):
         yield from (whole, whole[-MIN_DIGITS:])
 
 
