@@ -19,6 +19,7 @@ from local2.errors import Local2Error
 from local2.language.features import features
 from local2.language.triplets import extract_facts as facts_of
 from local2.language.words import stems, words
+from local2.language.writings import other_writings
 from local2.ledger.records import Shown
 from local2.llm.models import ChatMessage
 from local2.llm.rules import answer_to
@@ -98,6 +99,8 @@ CASES = (
     Case("analyse", lambda t: analyse(t, DAY), ("[a]: <b> ", "user.a ", "last ", "“a”", "a.")),
     Case("features", lambda t: features(t, topic=None, label=None, at=DAY),
          ("a. ", "A is a for ", "\u0301\u0316")),
+    Case("other writings", lambda t: other_writings(f"aB_c-1-{t}"),
+         ("x", "1", "1-", "1,", "aB", "a_", "aB-", "1aB_", "May 1, ", "0")),
     Case("echoes.read", lambda t: find_echo(t, t, [Shown(id="1", content=t)], [t]),
          ("no ", "not a ", "can't ", "a. ")),
     Case("echoes.unanswered", unanswered_metadata, ("a. ", "remember ", "[")),

@@ -170,6 +170,15 @@ async def test_a_chunk_names_its_source(memory: Memory, database: Database) -> N
         assert json.loads(row["metadata"]) == {"title": "House", "source": "docs/house.md"}
 
 
+@pytest.mark.usefixtures("either_size")
+async def test_a_document_is_found_by_the_words_of_its_source(by_words: Memory) -> None:
+    for service, text in (("billing", "Press the button."), ("notifier", "Turn the key.")):
+        await add(by_words, text, title="README", source=f"services/{service}/firstSteps.md")
+
+    for question in ("What is in services/notifier?", "What are the first steps of the notifier?"):
+        assert (await recall(by_words.of(RICHARD), question))[0] == "Turn the key."
+
+
 async def test_without_a_source_the_title_is_the_source(memory: Memory, database: Database) -> None:
     assert (await add(memory))["source"] == "House"
     assert (await rows(database))[0]["source_ref"] == "House#1"

@@ -26,6 +26,7 @@ from local2.language.words import (
     stems,
     words,
 )
+from local2.language.writings import other_writings
 
 HEAD = 800
 """Number of characters at the beginning of a text by which coverage and density are measured, but
@@ -78,7 +79,8 @@ class Features(NamedTuple):
 
 def features(content: str, *, topic: str | None, label: str | None, at: datetime) -> Features:
     """A record's features. The stems of its head include topic, label and date."""
-    names = words(" ".join(name for name in (topic, label) if name), characters_and_pairs)
+    called = " ".join(name for name in (topic, label) if name)
+    names = [*words(called, characters_and_pairs), *other_writings(called)]
     day = [str(at.day), MONTHS[at.month - 1].lower(), str(at.year)]
     head = words(content[:HEAD], characters_and_pairs)
     beginning = sentences(content[:STATEMENT_CHARACTERS])
@@ -88,7 +90,9 @@ def features(content: str, *, topic: str | None, label: str | None, at: datetime
     else:
         statements = words("\n".join(told))
     return Features(
-        stems=_counted([*names, *head, *day], content, about=[*names, *day]),
+        stems=_counted(
+            [*names, *head, *other_writings(content[:HEAD]), *day], content, about=[*names, *day]
+        ),
         length=len(content),
         density=density(head),
         firsthand=min(sum(map(FIRST_PERSON.__contains__, statements)), MAX_FIRSTHAND),
@@ -126,7 +130,9 @@ def _counted(head: Sequence[str], content: str, *, about: Sequence[str]) -> str:
     if len(content) > HEAD:
         size = max(PASSAGE, len(content) // (MAX_PASSAGES - 1))
         for number, passage in enumerate(pieces(content, size)):
-            in_passage = _count_stems(words(passage, characters_and_pairs))
+            in_passage = _count_stems(
+                [*words(passage, characters_and_pairs), *other_writings(passage)]
+            )
             in_text.update(in_passage)
             bit = 1 << min(number, MAX_PASSAGES - 1)  # pieces end between words: there may be more
             for stem in {*in_passage, *in_each}:

@@ -83,10 +83,18 @@ def slips(word: str) -> dict[str, float]:
     return found
 
 
-def meant_by(terms: Sequence[str], frequency: Frequency) -> dict[str, tuple[str, ...]]:
-    """The words that are meant by each term that is not meant itself; `frequency` knows all."""
+def meant_by(
+    terms: Sequence[str], frequency: Frequency, optional: Collection[str] = ()
+) -> dict[str, tuple[str, ...]]:
+    """The words that are meant by each term that is not meant itself; `frequency` knows all.
+
+    What is `optional` only writes other terms in another way: nothing is meant by it.
+    """
     unknown = unknown_words(terms, frequency)
-    meant = respelled(terms, unknown, frequency) if unknown else {}
+    meant: dict[str, tuple[str, ...]] = {word: () for word in unknown if word in optional}
+    unknown -= meant.keys()
+    if unknown:
+        meant |= respelled(terms, unknown, frequency)
     return meant | taken_apart(unknown - meant.keys(), frequency)
 
 

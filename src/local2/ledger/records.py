@@ -199,6 +199,16 @@ def arguments_of(record: NewRecord) -> str | None:
     return " ".join(values)[:SEARCHED_ARGUMENTS]
 
 
+def further_names_of(record: NewRecord) -> str | None:
+    """What a record is found by besides its text and label: its call's arguments, or its source."""
+    if record.kind == "document_chunk":
+        source = record.metadata.get("source")
+        return (
+            source if isinstance(source, str) and source != record.metadata.get("title") else None
+        )
+    return arguments_of(record)
+
+
 def with_features(record: R) -> R:
     """A long record with its features: extracting them in a write would delay all others."""
     if len(record.content) < LONG_TEXT:
@@ -207,8 +217,10 @@ def with_features(record: R) -> R:
 
 
 def features_of(record: NewRecord) -> Features:
-    """Extract the features for ranking; keywords and arguments are matched like the label."""
-    label = " ".join(filter(None, (record.label, *record.keywords, arguments_of(record)))) or None
+    """Extract the features for ranking; keywords and further names are matched like the label."""
+    label = (
+        " ".join(filter(None, (record.label, *record.keywords, further_names_of(record)))) or None
+    )
     return features(record.content, topic=record.topic, label=label, at=record.event_time)
 
 

@@ -34,6 +34,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     For records of sessions, `only_session` is the one to search and `excluded_session` the one to
     leave out. `since`, `until` and `as_of` are in UTC; records that were retired after `as_of` are
     found as well. With `source`, only records whose `source_ref` begins with it are found.
+    `optional` are terms that write others in another way, and are left out if no record has them.
     `current_query_id` is the query id of the turn in which `owner` asks; the question of that turn
     is not found.
     """
@@ -41,6 +42,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     places: tuple[Place, ...]
     terms: tuple[str, ...] = ()
+    optional: frozenset[str] = frozenset()
     phrases: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
     only_session: str | None = None

@@ -57,6 +57,38 @@ async def test_another_form_and_a_mistyped_word_find_what_is_meant(
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
+        pytest.param("the user profile", "It is in loadUserProfile.", id="an identifier's parts"),
+        pytest.param("UserProfile", "The profile of a user is empty.", id="parts by an identifier"),
+        pytest.param("maxMergeTries", "Set MAX_MERGE_TRIES.", id="an identifier written otherwise"),
+        pytest.param("12480.50", "The bill says 12,480.50.", id="an amount"),
+        pytest.param("1,000,000", "They want 1.000.000 for it.", id="an amount in German"),
+        pytest.param("030 55440917", "Call +49 30 5544 0917.", id="a telephone number"),
+        pytest.param("ORD20240815", "The order is ORD-2024-0815.", id="an order"),
+        pytest.param("20 TB", "The drive has 20TB.", id="a unit"),
+        pytest.param("29.11.2031", "The audit is on November 29, 2031.", id="a date"),
+    ],
+)
+async def test_another_writing_of_a_name_or_number_finds_it(
+    richard: MemoryService, asked: str, told: str
+) -> None:
+    await richard.write_episodic(told)
+    await richard.write_episodic("Something else was said at lunch.")
+
+    assert await recall(richard, asked) == [told]
+
+
+async def test_an_identifier_comes_before_its_words_in_a_sentence(richard: MemoryService) -> None:
+    await richard.write_episodic("Otto renamed loadUserProfile.")
+    await richard.write_episodic("Otto renamed load_user_profile.")
+    await richard.write_episodic("Otto lets a user load a profile.")
+
+    for asked in ("loadUserProfile", "load_user_profile"):
+        assert (await recall(richard, asked))[-1] == "Otto lets a user load a profile."
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
         pytest.param("eat", "We met at noon.", id="the stem of another word"),
         pytest.param("run", "A certificate ran out.", id="a verb of many senses"),
         pytest.param("the 129th", "It cost 29 euros.", id="no day"),

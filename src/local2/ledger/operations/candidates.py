@@ -369,16 +369,17 @@ def find_meant(
     pool = Pool(tx, filter_)
     only_asked = _only_asked(tx, pool, search.terms, frequency_in(counts), filter_)
     unknown = only_asked | unknown_words(search.terms, frequency_in(counts))
+    meant: dict[str, tuple[str, ...]] = {word: () for word in unknown if word in search.optional}
+    unknown -= meant.keys()
     possible = possible_words(search.terms, unknown)
-    if not possible or not filter_.words:
-        return search, {}, counts
-    rows = tx.text.rows_of_any(tx, sorted(possible), filter_.words, PROBE)
-    found = pool.take_first(rows, WORD_CANDIDATES)
-    newest = _stems_stated(pool.candidates[row] for row in found)
-    meant = respelled(search.terms, unknown, newest.__getitem__)
-    if left := unknown - meant.keys():
-        of_parts = count(tx, searching(possible_parts(left)), filter_)
-        meant |= taken_apart(left, frequency_in(of_parts))
+    if possible and filter_.words:
+        rows = tx.text.rows_of_any(tx, sorted(possible), filter_.words, PROBE)
+        found = pool.take_first(rows, WORD_CANDIDATES)
+        newest = _stems_stated(pool.candidates[row] for row in found)
+        meant |= respelled(search.terms, unknown, newest.__getitem__)
+        if left := unknown - meant.keys():
+            of_parts = count(tx, searching(possible_parts(left)), filter_)
+            meant |= taken_apart(left, frequency_in(of_parts))
     if not meant:
         return search, meant, counts
     search = searching(spelled(search.terms, meant))

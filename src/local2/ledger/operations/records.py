@@ -12,6 +12,7 @@ import msgspec
 
 from local2.keys import fold_topic
 from local2.language.features import Features, pairs_of
+from local2.language.writings import other_writings
 from local2.ledger.engines import Row
 from local2.ledger.operations.places import users_of_places
 from local2.ledger.operations.tombstones import was_erased
@@ -36,7 +37,7 @@ from local2.ledger.records import (
     TaskKind,
     Usage,
     Written,
-    arguments_of,
+    further_names_of,
     principal_of,
     source_class_of,
     stamp,
@@ -145,7 +146,10 @@ def columns_of(record: NewRecord, features: Features) -> dict[str, Any]:
         values["stated_by"] = principal_of(record)
     now = utc_now()
     values["stored_at"] = values["stored_at"] or (now if record.event_time > now else None)
-    also = (pairs_of(features.stems), arguments_of(record))
+    called = further_names_of(record)
+    texts = (record.content, record.topic, record.label, called)
+    written = (" ".join(other_writings(text)) for text in texts if text)
+    also = (pairs_of(features.stems), called, *written)
     values["pairs"] = " ".join(filter(None, also)) or None
     for name, write in WRITERS.items():
         if (value := values[name]) is not None:

@@ -105,7 +105,7 @@ class SearchRun(Generic[D, T]):
             view=view,
             topics=pool.rows_of_topics(self._search.topics),
             phrases=pool.rows_of_phrases(self._search.phrases),
-            meant=meant_by(self._search.terms, view.stating),
+            meant=meant_by(self._search.terms, view.stating, self._search.optional),
         )
         return worded, self._draft(worded)
 

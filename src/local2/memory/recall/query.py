@@ -12,7 +12,8 @@ from local2.language.little_words import little_words_in
 from local2.language.questions import ASKS_WHEN, FIRST_PERSON, PAST, SECOND_PERSON, stating
 from local2.language.spelling import spelled
 from local2.language.time import Window, find_window
-from local2.language.words import composed, terms, words
+from local2.language.words import MAX_TERMS, composed, is_informative, terms, words
+from local2.language.writings import parts_of, wholes_of
 
 MAX_PHRASES = 8
 MAX_PHRASE_CHARACTERS = 80
@@ -22,9 +23,9 @@ MAX_READ = 8_192
 
 # None of these expressions backtracks over a long word.
 _QUOTED = re.compile(r"[\"“”«»]([^\"“”«»]*)[\"“”«»]")
-_IDENTIFIER = re.compile(r"\b\w++(?:[./:@#-]\w+)+")
+_IDENTIFIER = re.compile(r"\b[^\W_]++(?:(?:_++[./:@#-]?_*+|[./:@#-]_*+)[^\W_]++)+")
 _DOTTED = re.compile(r"(?<!\w)(?:user|project|constraint)\.\S+", re.IGNORECASE)
-_WORD = re.compile(r"\w+")
+_WORD = re.compile(r"[^\W_]+")
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +33,8 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
     `asked`: the terms of the question itself, without those that were added (`expanded`).
     `phrases`: quoted words and identifiers such as `foo-bar.py`, matched in addition to their
-    words. `stating`: from 0 to 1, how much the query states something. `continues`: the caller says
+    words. `optional`: terms that write others in another way, left out where no record has them.
+    `stating`: from 0 to 1, how much the query states something. `continues`: the caller says
     that it continues a conversation instead of asking about one. `of_oneself`: the user asks about
     himself or herself, and does not address the assistant. `about_past`: its verb is in the past,
     in English.
@@ -41,6 +43,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     terms: tuple[str, ...]
     asked: tuple[str, ...]
+    optional: frozenset[str] = frozenset()
     phrases: tuple[str, ...]
     topics: tuple[str, ...]
     window: Window | None
@@ -78,9 +81,8 @@ def analyse(text: str, now: datetime, *, multilingual: bool = False) -> Query:
         text = f"{text[: MAX_READ // 2]}\n{text[-MAX_READ // 2 :]}"
     whole = composed(text)
     quoted = [phrase for phrase in _QUOTED.findall(whole) if len(phrase) <= MAX_PHRASE_CHARACTERS]
-    joined = (*quoted, *_IDENTIFIER.findall(whole))
-    together = [" ".join(_WORD.findall(text_part)) for text_part in joined]
-    phrases = dict.fromkeys(phrase for phrase in together if " " in phrase)
+    sequences = [" ".join(_WORD.findall(part)) for part in (*quoted, *_IDENTIFIER.findall(whole))]
+    phrases = dict.fromkeys(sequence for sequence in sequences if " " in sequence)
     found = (  # a key may have combining marks, which \w does not match
         "".join(takewhile(lambda c: c in ".-" or f"_{c}".isidentifier(), start))
         for start in _DOTTED.findall(text)
@@ -90,10 +92,14 @@ def analyse(text: str, now: datetime, *, multilingual: bool = False) -> Query:
     spoken = frozenset(words(text))
     little = little_words_in(spoken) if multilingual else ()
     asked = tuple(term for term in terms(text) if term not in little)
+    apart, wholes = parts_of(text), wholes_of(text)
+    parts = [part for parts in apart.values() for part in parts if is_informative(part)]
+    asked = tuple(dict.fromkeys((*asked, *parts, *wholes)))[:MAX_TERMS]
     return Query(
         text=text,
         terms=asked,
         asked=asked,
+        optional=frozenset((*apart, *wholes)),
         phrases=tuple(phrases)[:MAX_PHRASES],
         topics=tuple(topics),
         window=find_window(text, now),

@@ -269,6 +269,7 @@ class Recaller:
         search = Search(
             text=query.text,
             terms=query.terms,
+            optional=query.optional,
             phrases=query.phrases,
             topics=query.topics,
             places=within.places,

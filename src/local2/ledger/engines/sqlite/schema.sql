@@ -68,7 +68,8 @@ CREATE TABLE record (
     retired_why   TEXT,                        -- superseded, contradicted, merged, archived, …
 
     -- Further words for the full-text index: pairs of characters, of texts that have no spaces between
-    -- words, whose lines it takes for one word each; and the arguments of a call, with its result.
+    -- words, whose lines it takes for one word each; the arguments of a call, with its result; the
+    -- source of a document; and other writings of names and numbers.
     pairs         TEXT,
 
     -- 1: among the first of what is shown unasked.
