@@ -231,9 +231,7 @@ class ShownConversation:
                     if memory.content is None:
                         text("span", "It is gone, or belongs to somebody else.").classes("quiet")
                         continue
-                    opener(
-                        memory.content, "", partial(open_memory, self._viewer, memory.id, stay)
-                    )
+                    opener(memory.content, "", partial(open_memory, self._viewer, memory.id, stay))
 
     def _add_rating(self, message: SessionMessage) -> None:
         given = self._ratings.get(message.id)
