@@ -204,7 +204,7 @@ def test_a_turn_is_kept_though_its_hook_was_ended_because_the_disk_hung(tmp_path
             session.unlink()
             os.mkfifo(session)  # whoever reads it hangs
         payload = first("claude-code", tmp_path, event)
-        done = run(tmp_path, "claude-code", event, as_sent(payload))
+        done = run(command(tmp_path, "claude-code", event), as_sent(payload))
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
     with session.open("wb") as disk:
