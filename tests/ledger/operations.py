@@ -237,6 +237,7 @@ async def documents__store(ledger: Ledger, marker: str) -> object:
         "scope": "tenant",
         "owner": "",
         "session_id": None,
+        "label": "Metals",
     }
     return [
         await ledger.documents.store(

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from calling import RICHARD, UNNAMED, caller_named, run_tool
 from local2.errors import StorageError, TooLargeError
 from local2.ledger.engines.sqlite.database import Database
+from local2.ledger.operations.documents import SEPARATOR
 from local2.memory.intake.documents import (
     CHUNK,
     MAX_LABEL,
     MAX_SHORT_SECTIONS,
     MIN_CHUNK,
-    SEPARATOR,
     _records,
 )
 from local2.memory.tenant import Memory

@@ -54,10 +54,10 @@ async def read_document(memory: MemoryService, args: ReadDocument) -> ToolOutput
     reads_on = f"; offset={until} reads on" if more else ""
     return ToolOutput(
         content=f"{part.text}\n[Characters {args.offset} to {until} of {total} of "
-        f"{part.label}{reads_on}.]",
+        f"{part.title}{reads_on}.]",
         data=DocumentPiece(
             source=args.source,
-            title=part.label,
+            title=part.title,
             offset=args.offset,
             total_chars=total,
             next_offset=until if more else None,

@@ -18,26 +18,20 @@ from local2.ledger.operations.transactions import (
     writes,
 )
 from local2.ledger.records import NewRecord, Record, Written
+from local2.protocol.documents import DocumentEntry
 
 BETWEEN_CHUNKS = "\n\n"
 """What separates the chunks of a document that is read: each is a paragraph."""
+SEPARATOR = " › "  # noqa: RUF001 - as between breadcrumbs
+"""What separates the titles in a chunk's label; the document's is the first."""
 
 
 class DocumentPart(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a document of `total` characters. `label` is that of the document's first chunk."""
+    """A part of a document of `total` characters."""
 
-    label: str
+    title: str
     total: int
     text: str
-
-
-class ListedDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """A document; `label` is that of one of its chunks, `newest` the time of the newest."""
-
-    source: str
-    label: str
-    chunks: int
-    newest: datetime
 
 
 class Rewritten(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,12 +59,12 @@ class LedgerDocuments(Part):
         text = "".join(contents[row] + BETWEEN_CHUNKS for row in rows)
         total, begin = end - len(BETWEEN_CHUNKS), begins[first]
         text = text[offset - begin : min(offset + limit, total) - begin]
-        return DocumentPart(label=chunks[0]["label"], total=total, text=text)
+        return DocumentPart(title=_title_of(chunks[0]), total=total, text=text)
 
     @reads
-    def listed(self, tx: Transaction, limit: int, after: str | None) -> list[ListedDocument]:
+    def listed(self, tx: Transaction, limit: int, after: str | None) -> list[DocumentEntry]:
         """The documents after a source, in the order of their sources."""
-        documents: list[ListedDocument] = []
+        documents: list[DocumentEntry] = []
         last = "" if after is None else f"{after}#:"
         while len(documents) < limit:
             row = tx.execute("next_chunk", after=last).fetchone()
@@ -80,9 +74,9 @@ class LedgerDocuments(Part):
             first, last = f"{source}#1", f"{source}#:"  # digits stand before the colon
             counted = tx.execute("count_chunks", first=first, last=last).fetchone()
             documents.append(
-                ListedDocument(
+                DocumentEntry(
                     source=source,
-                    label=row["label"],
+                    title=_title_of(row),
                     chunks=counted["chunks"],
                     newest=datetime.fromisoformat(counted["newest"]),
                 )
@@ -140,3 +134,8 @@ class LedgerDocuments(Part):
             if (number := row["source_ref"].removeprefix(f"{source}#")).isdecimal()
         }
         return [row for _, row in sorted(numbered.items())]
+
+
+def _title_of(chunk: Row) -> str:
+    title: str = chunk["label"].partition(SEPARATOR)[0]
+    return title

@@ -19,7 +19,7 @@ from semantic_text_splitter import MarkdownSplitter
 
 from local2.errors import InvalidArgumentsError, quoted
 from local2.ledger.ledger import Ledger
-from local2.ledger.operations.documents import DocumentPart
+from local2.ledger.operations.documents import SEPARATOR, DocumentPart
 from local2.ledger.records import NewRecord, checked_text
 from local2.memory.changes import Changes
 from local2.memory.scopes import check_may_write, owner_of
@@ -27,7 +27,6 @@ from local2.protocol.documents import (
     CHUNK_CHARACTERS,
     ChunksPage,
     DocumentChunk,
-    DocumentEntry,
     DocumentsPage,
     ListChunks,
     ListDocuments,
@@ -37,7 +36,6 @@ from local2.protocol.memory_tools import AddDocument, AddedDocument
 
 MAX_LABEL = 200
 """Maximum characters of a chunk's label."""
-SEPARATOR = " › "  # noqa: RUF001 - as between breadcrumbs
 CHUNK = (600, 900)
 """Target range of a chunk's characters: with its label, as much as its vector represents."""
 MIN_CHUNK = 100
@@ -74,7 +72,7 @@ class Documents:
     async def read(self, source: str, offset: int, limit: int) -> DocumentPart:
         """Up to `limit` characters of a document from `offset` on.
 
-        Each chunk is a paragraph. `label` is the document's title.
+        Each chunk is a paragraph.
 
         Raises:
             InvalidArgumentsError: The document does not exist.
@@ -85,21 +83,13 @@ class Documents:
                 f"source: there is no document {quoted(source)}.",
                 remedy="Copy the source from the source_ref of a recall result, without `#…`.",
             )
-        return msgspec.structs.replace(part, label=part.label.partition(SEPARATOR)[0])
+        return part
 
     async def listed(self, wanted: ListDocuments) -> DocumentsPage:
         """A page of the tenant's documents, which everybody may see."""
         found = await self._ledger.documents.listed(wanted.limit, wanted.after)
         return DocumentsPage(
-            documents=[
-                DocumentEntry(
-                    source=document.source,
-                    title=document.label.partition(SEPARATOR)[0],
-                    chunks=document.chunks,
-                    newest=document.newest,
-                )
-                for document in found
-            ],
+            documents=found,
             next=found[-1].source if len(found) == wanted.limit else None,
         )
 
