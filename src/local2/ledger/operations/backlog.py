@@ -13,6 +13,8 @@ from datetime import datetime
 from heapq import merge
 from itertools import chain, islice, zip_longest
 
+import msgspec
+
 from local2.errors import StorageError, TaskTakenError
 from local2.ledger.operations.places import owner_of
 from local2.ledger.operations.transactions import (
@@ -231,18 +233,7 @@ class TaskQueue(Part):
         found: list[TaskFailure] = []
         for state in ("aside", "later"):
             rows = tx.execute("failed_tasks", kind=kind, state=state, limit=limit - len(found))
-            for row in rows:
-                due = row["not_before"]
-                found.append(
-                    TaskFailure(
-                        kind=row["kind"],
-                        id=row["id"],
-                        record_kind=row["record_kind"],
-                        attempts=row["attempts"],
-                        due=datetime.fromisoformat(due) if due else None,
-                        error=row["error"],
-                    )
-                )
+            found += [msgspec.convert(dict(row), TaskFailure) for row in rows]
         return found
 
     @reads

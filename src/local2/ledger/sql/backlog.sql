@@ -86,7 +86,7 @@ CROSS JOIN record ON record.tenant = :tenant AND record.id = wanted.value;
 
 -- name: failed_tasks
 SELECT task.kind, ifnull(task.id, record.id) AS id, record.kind AS record_kind, task.attempts,
-       task.not_before, task.error
+       task.not_before AS due, task.error
 FROM task INDEXED BY task_turn
 CROSS JOIN record ON record.row = task.record AND +record.tenant = :tenant
 WHERE task.tenant = :tenant AND task.kind = :kind AND task.state = :state
