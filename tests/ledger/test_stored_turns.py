@@ -169,7 +169,9 @@ async def test_an_edited_message_is_a_newer_version(ledger: Ledger) -> None:
 
 def chunks(*texts: str) -> list[NewRecord]:
     return [
-        record(text, kind="document_chunk", scope="tenant", owner="", source_ref=f"a#{n}")
+        record(
+            text, kind="document_chunk", scope="tenant", owner="", source_ref=f"a#{n}", label="A"
+        )
         for n, text in enumerate(texts, start=1)
     ]
 

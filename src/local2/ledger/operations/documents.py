@@ -127,5 +127,7 @@ class LedgerDocuments(Part):
 
 
 def _title_of(chunk: Row) -> str:
-    title: str = chunk["label"].partition(SEPARATOR)[0]
+    """The document's title; its source, if the chunk was imported without a label."""
+    label, source = chunk["label"], chunk["source_ref"].rpartition("#")[0]
+    title: str = label.partition(SEPARATOR)[0] if label else source
     return title
