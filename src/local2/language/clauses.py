@@ -167,6 +167,8 @@ def leads_to_own_words(lead_in: str) -> bool:
 
     `lead_in`: with the colon or comma at its end.
     """
+    if len(lead_in) > MAX_SENTENCE:
+        return False
     bare = without_lead_in(lead_in)
     is_reported = _REPORTS.search(bare) and not _OWN.match(bare)
     return not (is_reported or _SUPPOSES.search(bare) or _INTRODUCES.search(bare))

@@ -41,6 +41,8 @@ _QUOTED = re.compile(
     re.IGNORECASE | re.MULTILINE | re.DOTALL,
 )
 """Code, lines of a letter that is answered, and quotations in which somebody speaks."""
+_QUOTES = ("```", ">", '"', "\u201c")
+"""Signs of them, one of which must occur."""
 _WORD = re.compile(r"[^\W_]+(?:[.,:@/'\u2019-]+[^\W_]+)*")
 """A word. Amounts, times, addresses and hyphenated names count as one."""
 _POSSESSIVE = frozenset({"'s", "\u2019s"})
@@ -229,26 +231,27 @@ def sentences_of(text: str, *, to_user: bool = False) -> tuple[Sentence, ...]:
 
     `to_user`: the text addresses the user as "you".
     """
+    if any(map(text.__contains__, _QUOTES)):
+        text = _QUOTED.sub(" ", text)
     sentences = (
         Sentence(opening, sentence, to_user=to_user)
-        for sentence in _sentences(reworded(_QUOTED.sub(" ", text)))
+        for lead_in, sentence in _sentences(reworded(text))
         if (opening := _opening(sentence, to_user=to_user))
+        and (not lead_in or leads_to_own_words(lead_in))
     )
     return tuple(islice(sentences, MAX_SENTENCES))
 
 
-def _sentences(text: str) -> Iterator[str]:
-    """Yield each sentence, and the sentence without what precedes a colon or a comma."""
+def _sentences(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each sentence, and it again after a colon or a comma, behind what leads to that."""
     for sentence in PART_BREAK.split(text):
-        yield sentence
+        yield "", sentence
         rest = _COLON.split(sentence, 1)[-1] if ":" in sentence else sentence
         if rest != sentence:
-            if not leads_to_own_words(sentence.removesuffix(rest)):
-                continue
-            yield rest
+            yield sentence.removesuffix(rest), rest
         before, comma, after = rest.partition(", ")
-        if comma and before.count(" ") < MAX_LEAD_IN and leads_to_own_words(before + comma):
-            yield after
+        if comma and before.count(" ") < MAX_LEAD_IN:
+            yield sentence.removesuffix(after), after
 
 
 def _opening(sentence: str, *, to_user: bool) -> tuple[str, ...]:
