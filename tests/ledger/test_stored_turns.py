@@ -197,3 +197,14 @@ async def test_any_part_of_a_document_is_that_part_of_the_whole(ledger: Ledger) 
             part = await ledger.documents.read("a", offset, limit)
             assert part is not None
             assert (part.text, part.total) == (whole[offset : offset + limit], len(whole))
+
+
+async def test_a_document_imported_without_labels_is_listed_by_its_source(ledger: Ledger) -> None:
+    (chunk,) = chunks("Osmium is a metal.")
+    await ledger.documents.store("a", [msgspec.structs.replace(chunk, label=None)])
+
+    (listed,) = await ledger.documents.listed(10, None)
+    read = await ledger.documents.read("a", 0, 100)
+
+    assert read is not None
+    assert (listed.title, read.title) == ("a", "a")
