@@ -15,7 +15,7 @@ HEAD = """\
 
 In a clone, run `uv run local2 …`. Commands use the stack of the nearest folder upwards with a
 `.local2/`, else that of your own folder ([which memory](ways-in.md)); `local2 --home DIR …` names
-another. All commands that print data take `--json`.
+another. All commands that print data take `--json`; a failure is then JSON, too.
 
 **Exit status:** 0, also for a search or list that finds nothing; 1 for a failure, also if the
 memory, run or letter that is named is not there; 2 for a wrong command line; 130 after Ctrl-C.

@@ -52,11 +52,14 @@ def home_of(
     $LOCAL2_HOME; the user's data folder.
 
     Raises:
-        ConfigError: The current folder has been deleted.
+        ConfigError: The current folder has been deleted, or `explicit` is a file.
     """
     if explicit is not None:
         named = Path(explicit).expanduser()
-        return named if named.is_absolute() else current_folder() / named
+        named = named if named.is_absolute() else current_folder() / named
+        if named.is_file():
+            raise ConfigError(f"{named} is no folder.", remedy="Name the memory's folder.")
+        return named
     here = current_folder()
     for folder in (here, *here.parents):
         # A memory folder that came with a repository is accessible to others and ignored: its

@@ -262,6 +262,54 @@ def test_ctrl_c_while_a_command_is_imported_is_no_failure_of_its_own(
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
+@pytest.mark.parametrize(
+    ("words", "problem", "help_"),
+    [
+        (("recall",), "Missing argument 'QUERY...'.", "local2 recall --help"),
+        (("growth", "--days", "0"), "Invalid value for '--days'", "local2 growth --help"),
+        (("dead-letters", "show", "x"), "Invalid value", "local2 dead-letters show --help"),
+        (("hooks", "nosuch"), "No such command 'nosuch'", "local2 hooks --help"),
+        (("nosuch",), "No such command 'nosuch'", "local2 --help"),
+    ],
+)
+def test_a_wrong_command_line_is_told_as_json(
+    tmp_path: Path, words: tuple[str, ...], problem: str, help_: str
+) -> None:
+    done = local2(tmp_path, *words, "--json")
+
+    assert (done.returncode, done.stderr) == (2, "")
+    error = json.loads(done.stdout)["error"]
+    assert error["code"] == "invalid_arguments"
+    assert problem in error["message"]
+    assert help_.removeprefix("local2") in error["message"]
+    assert local2(tmp_path, *words).stdout == ""
+
+
+@pytest.mark.parametrize("command", ["import", "export", "ingest", "add-document", "backup"])
+def test_an_empty_name_is_not_the_current_folder(tmp_path: Path, command: str) -> None:
+    refused = local2(tmp_path, command, "")
+
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "It is empty." in refused.stderr
+
+
+def test_a_home_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "notes.md"
+    file.touch()
+
+    refused = local2(tmp_path, "--home", str(file), "list")
+
+    assert refused.returncode == 1
+    assert f"{file} is no folder." in refused.stderr
+
+
+def test_an_export_to_a_folder_is_refused_at_once(tmp_path: Path) -> None:
+    refused = local2(tmp_path, "export", ".")
+
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "is a directory" in refused.stderr
+
+
 def test_ctrl_c_leaves_a_terminal_with_its_cursor(tmp_path: Path) -> None:
     program = (
         "from local2.cli import app, commands\n"

@@ -283,11 +283,13 @@ def test_an_incomplete_search_is_explained(capsys: pytest.CaptureFixture[str]) -
     assert "No worker [yet]." in " ".join(unsure.split())
 
 
-def test_what_does_not_hold_any_more_is_marked(running: Served) -> None:
+def test_what_does_not_hold_any_more_is_marked(running: Served, user: str) -> None:
     for city in ("Oslo", "Rome"):
-        local2(running.folder, "call", "save_topic", "topic=user.city", f"content=In {city}")
+        saved = ("call", "save_topic", "topic=user.city", f"content=In {city}")
+        local2(running.folder, *saved, "--user", user)
 
-    found = local2(running.folder, "recall", "Where did I live?", "--scope", "user").stdout
+    question = "recall", "In which city did I live?", "--user", user
+    found = local2(running.folder, *question).stdout
 
     present, former = found.split("In Oslo")[0].split("In Rome")
     assert "outdated" not in present

@@ -157,6 +157,39 @@ async def test_as_of_an_earlier_time_a_fact_replaced_since_is_found(
     assert (await find(ledger, searching(*metals))).contents == {"Gold."}
 
 
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        pytest.param({}, ["Iridium.", "Osmium."], id="all"),
+        pytest.param({"since": DAY + timedelta(days=5)}, ["Iridium."], id="since"),
+        pytest.param({"until": DAY + timedelta(days=5)}, [], id="the present one is not found"),
+        pytest.param({"as_of": DAY + timedelta(days=15)}, ["Osmium."], id="as of"),
+    ],
+)
+async def test_the_values_that_a_fact_replaced_under_its_key_are_told_the_latest_first(
+    ledger: Ledger, fields: dict[str, Any], expected: list[str]
+) -> None:
+    for number, content in enumerate(("Osmium.", "Iridium.", "Gold.")):
+        at = DAY + timedelta(days=10 * number)
+        for owner in (OWNER, "eve"):
+            stored = fact(content, topic="user.metal", event_time=at, owner=owner)
+            await ledger.facts.store(stored)
+
+    def choose(found: Matches, _: WordMatches) -> Choice[list[str]]:
+        records = (yield DetailRequest(records=found.view.rows)).records
+        present = "Iridium." if "as_of" in fields else "Gold."
+        rows = [row for row, record in records.items() if record.content == present]
+        former = (yield DetailRequest(former=rows)).former
+        return [record.content for row in rows for record in former.get(row, ())]
+
+    search = searching("osmium", "iridium", "gold", **fields)
+
+    async def look(_: int) -> VectorResult:
+        return no_vector_result()
+
+    assert await ledger.searches.find(search, look, lambda worded: worded, choose) == expected
+
+
 async def test_a_fact_replaced_since_is_found_only_by_its_owner(
     ledger: Ledger, other: Ledger
 ) -> None:

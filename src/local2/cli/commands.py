@@ -16,7 +16,7 @@ import msgspec
 
 from local2.cli.output import FAILED, INTERRUPTED, Output, run_async
 from local2.config_files import load_settings
-from local2.errors import Local2Error
+from local2.errors import InvalidArgumentsError, Local2Error
 from local2.home import asking_user, home_of
 from local2.logs import logging_to
 from local2.protocol.envelope import Sender
@@ -31,7 +31,17 @@ CommandFunction = Callable[..., Coroutine[Any, Any, None] | None]
 """What a command does; if it is `async`, it runs on an event loop of its own."""
 Decorator = Callable[[CommandFunction], CommandFunction]
 
-PATH = click.Path(path_type=Path)
+
+class NamedPath(click.Path):
+    """A path; an empty one, as from a variable that is not set, is none, and not this folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("It is empty.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+PATH = NamedPath(path_type=Path)
 SHOW_CURSOR = "\x1b[?25h"
 session_option = click.option("--session", help="Continue this session. Default: a new session.")
 user_option = click.option(
@@ -51,7 +61,8 @@ class Listed(NamedTuple):
 class LazyGroup(click.Group):
     """A group that imports the module of a command when the command is called.
 
-    Ctrl-C ends it with exit code 130, also while the module is imported.
+    Ctrl-C ends it with exit code 130, also while the module is imported. With --json, what is wrong
+    with the command line is JSON, too.
     """
 
     def __init__(self, *args: Any, listed: Mapping[str, Listed], **options: Any) -> None:
@@ -60,8 +71,18 @@ class LazyGroup(click.Group):
         self.commands = dict.fromkeys(listed, click.Command(None))  # click suggests these names
 
     def invoke(self, ctx: click.Context) -> Any:
+        words = ctx.args
         try:
             return super().invoke(ctx)
+        except click.UsageError as error:
+            if "--json" not in words:
+                raise
+            about = error.ctx or ctx
+            wrong = InvalidArgumentsError(
+                error.format_message(), remedy=f"`{about.command_path} --help` shows what is right."
+            )
+            Output(json=True).error(wrong)
+            sys.exit(error.exit_code)
         except KeyboardInterrupt:
             if sys.stderr.isatty():  # a display that was just beginning has hidden it
                 click.echo(SHOW_CURSOR, err=True, nl=False)

@@ -16,7 +16,7 @@ import msgspec
 
 from local2._version import __version__
 from local2.cli.answers import NAME, Outcome, name_of, progress, report
-from local2.cli.commands import PATH, asked_by_caller, command
+from local2.cli.commands import NamedPath, asked_by_caller, command
 from local2.cli.output import Output
 from local2.client.access import ask_service, connected
 from local2.errors import UnwritableError
@@ -47,7 +47,11 @@ def describe_counts(counts: dict[str, int]) -> str:
 
 
 @command()
-@click.argument("file", type=PATH, help="Where to write JSON lines; - is stdout.")
+@click.argument(
+    "file",
+    type=NamedPath(path_type=Path, dir_okay=False),
+    help="Where to write JSON lines; - is stdout.",
+)
 @click.option(
     "--scope",
     type=click.Choice(get_args(OwnerScope)),

@@ -579,10 +579,10 @@ class RecalledItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     content is only a part, `tool_output_key` and `offset` say where `read_tool_output` reads it.
     `by`: whether the calling user or somebody else stated it. `sources`: the
     messages that it was extracted from. `relations`: a few of its relations. `outdated_by`: the id
-    of a later statement of the same user with another value. `contradicts`: the id of a stronger
-    memory that contradicts it. `later`: the reply that it got, if it asks, and what its
-    speaker stated later about the same thing, which may replace, end or confirm it; they take no
-    place among the items.
+    of a later statement of the same user with another value, or of the present value of its key.
+    `contradicts`: the id of a stronger memory that contradicts it. `later`: the reply that it got,
+    if it asks, and what its speaker stated later about the same thing, which may replace, end or
+    confirm it; they take no place among the items.
     """
 
     id: str

@@ -101,6 +101,16 @@ async def test_a_question_about_the_past_finds_former_values_of_a_key_below_the_
     assert "Lives in Oslo" not in contents(await recall_items(bus, "Where do I live?"))
 
 
+async def test_what_is_far_off_the_question_has_no_former_values_below_it(bus: Connection) -> None:
+    await moved(bus, "Oslo", "Rome")
+    for car in ("A red city car", "A city car"):
+        await call(bus, "save_topic", {"topic": "user.car", "content": car})
+
+    found = contents(await recall_items(bus, "In which city did I live?"))
+
+    assert found == ["Lives in Rome", "Lives in Oslo", "A city car"]
+
+
 async def test_former_values_take_no_more_places_than_were_asked_for(bus: Connection) -> None:
     await moved(bus, "Oslo", "Bergen", "Rome")
 

@@ -235,9 +235,12 @@ CROSS JOIN relation INDEXED BY relation_target
 CROSS JOIN record AS fact ON fact.tenant = :tenant AND fact.id = relation.source
 WHERE fact.kind = 'fact' AND fact.superseded_by IS NULL;
 
--- The values that facts replaced under their keys; those that were retired after `as_of` stood then.
+-- The last values that facts replaced under their keys; what was retired after `as_of` stood then.
 -- name: former_values
-SELECT fact.row AS of, former.row FROM json_each(:rows) AS wanted
+SELECT of, row FROM (
+SELECT fact.row AS of, former.row,
+       row_number() OVER (PARTITION BY fact.row ORDER BY former.retired_at DESC, former.row DESC) AS place
+FROM json_each(:rows) AS wanted
 CROSS JOIN record AS fact ON fact.row = wanted.value AND +fact.tenant = :tenant
 CROSS JOIN record AS former INDEXED BY record_topic
      ON former.tenant = :tenant AND former.folded_topic = fact.folded_topic
@@ -245,8 +248,8 @@ WHERE former.scope = fact.scope AND former.owner = fact.owner AND former.kind = 
   AND former.retired_why = 'superseded' AND former.content != fact.content
   AND (:as_of IS NULL OR former.retired_at <= :as_of)
   AND (:since IS NULL OR former.event_time >= :since)
-  AND (:until IS NULL OR former.event_time <= :until)
-ORDER BY former.retired_at DESC, former.row DESC;
+  AND (:until IS NULL OR former.event_time <= :until)) AS versions
+WHERE place <= :limit ORDER BY place;
 
 -- name: texts
 SELECT record.row, substr(record.content, 1, :most) FROM json_each(:rows) AS wanted

@@ -13,6 +13,7 @@ from local2.ledger.search import Choice, DetailRequest
 from local2.memory.intake.echoes import OF_TURNS
 from local2.memory.recall.later import LaterStatements
 from local2.memory.recall.ranking import RankedRecord, Shares, Trace
+from local2.memory.recall.tuning import FORMER
 from local2.memory.scopes import source_kind
 from local2.protocol.memories import EPISODIC, Kind
 from local2.protocol.memory_tools import ItemRelation
@@ -125,8 +126,10 @@ def first_items(
 
 
 def with_former_values(items: Sequence[RecallItem]) -> Choice[list[RecallItem]]:
-    """The items, and below each fact with a key the values that it replaced, marked as such."""
-    rows = [item.record.row for item in items if item.record.topic is not None]
+    """The items, and below each near fact with a key the values that it replaced, marked so."""
+    least = FORMER * max((item.score for item in items), default=0.0)
+    near = (item.record for item in items if item.score >= least)
+    rows = [record.row for record in near if record.topic is not None]
     former = (yield DetailRequest(former=rows)).former if rows else {}
 
     def outdated(item: RecallItem) -> Iterator[RecallItem]:

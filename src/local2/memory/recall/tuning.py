@@ -160,6 +160,8 @@ MAX_COMPARED = 20
 
 # Answers
 
+FORMER = 0.5
+"""Minimum score of a fact below which its former values stand, as a fraction of the best one."""
 QUOTED = 0.2
 """Minimum score of an item that is the answer where no model writes one: what merely comes nearest
 to "Who won the World Cup?" in one's life has 0.15 at most."""
