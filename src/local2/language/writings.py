@@ -20,7 +20,8 @@ MIN_DIGITS = 7
 many last digits has a telephone number with and without the code of its country."""
 
 # What these begin with is rare, so most of a text is skipped quickly.
-_HUMP = re.compile(r"[A-Z](?:(?<=[a-z][A-Z])|(?<=[A-Z]{2})(?=[a-z]{2}))")
+_HUMP = re.compile(r"[A-Z](?:(?<=[a-z][A-Z])(?<!\bMc[A-Z])|(?<=[A-Z]{2})(?=[a-z]{2}))")
+"""A capital within a word, but in "McDonald": all such names would have a word in common."""
 _UNIT = re.compile(r"\d(?<![^\W_]\d)\d*(?!st\b|nd\b|rd\b|th\b)([A-Za-z]{1,4})(?![^\W_])")
 _LETTER_BEFORE_DIGIT = re.compile(r"\d(?<=[A-Za-z]\d)")
 _NUMBER = re.compile(

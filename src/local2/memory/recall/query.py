@@ -34,8 +34,8 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     `asked`: the terms of the question itself, without those that were added (`expanded`).
     `phrases`: quoted words and identifiers such as `foo-bar.py`, matched in addition to their
     words. `optional`: terms that write others in another way, left out where no record has them.
-    `stating`: from 0 to 1, how much the query states something. `continues`: the caller says
-    that it continues a conversation instead of asking about one. `of_oneself`: the user asks about
+    `stating`: from 0 to 1, how much the query states something. `continues`: the caller says that
+    it continues a conversation instead of asking about one. `of_oneself`: the user asks about
     himself or herself, and does not address the assistant. `about_past`: its verb is in the past,
     in English.
     """
