@@ -216,13 +216,13 @@ def kill_after(owner: type, name: str, when: Callable[..., bool] = lambda *_: Tr
     setattr(owner, name, lethal)
 
 
-def kill_amid(kind: TaskKind) -> None:
-    """Die in the middle of the transaction, when it deletes the task."""
+def kill_amid(last: str, when: Callable[..., bool] = lambda **_: True) -> None:
+    """Die within a transaction, after one of its statements."""
     execute = Transaction.execute
 
     def lethal(self: Transaction, statement: str, **values: Any) -> Any:
         answer = execute(self, statement, **values)
-        if statement == "finish_task" and values["kind"] == kind:
+        if statement == last and when(**values):
             kill_process()
         return answer
 
@@ -234,7 +234,7 @@ def arm(kind: TaskKind, step: str) -> None:
     if step == "claimed":
         kill_after(TaskQueue, "claim", lambda tasks: any(task.kind == kind for task in tasks))
     elif step == "half stored":
-        kill_amid(kind)
+        kill_amid("finish_task", lambda **task: task["kind"] == kind)
     elif kind == "extract":
         kill_after(*((EachMessage, "extract") if step == "made" else (Extractions, "store")))
     elif kind == "embed":

@@ -4,6 +4,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from local2.llm.models import StructuredModel
+
 
 class Fruit(Struct, frozen=True):
     name: str
@@ -20,3 +22,11 @@ class Material(Struct, frozen=True):
 
 
 BASKET = Basket(fruits=[Fruit(name="apple", ripe="yes")])
+
+
+async def list_fruits(
+    model: StructuredModel, text: str = "An apple.", *, within: float = 10
+) -> Basket:
+    return await model.answer_as(
+        Basket, instruction="List the fruits.", material=Material(text), within=within
+    )

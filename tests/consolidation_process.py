@@ -1,14 +1,11 @@
 """A memory in a process that kills itself at one step of a consolidation."""
 
 import asyncio
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-from backlog_process import kill_after, kill_process, open_memory, wait_until_done
+from backlog_process import kill_after, kill_amid, open_memory, wait_until_done
 from ledgers import fact
-from local2.ledger.operations.transactions import Transaction
 from local2.ledger.operations.upkeep import Upkeep
 from local2.ledger.records import EXTRACTED_FROM
 from local2.logs import logging_to
@@ -30,19 +27,6 @@ async def fill(memory: Memory) -> None:
     memory.accesses.add([FACTS])
     await memory.accesses.write()
     await wait_until_done(memory)
-
-
-def kill_amid(last: str, when: Callable[..., bool] = lambda **_: True) -> None:
-    """Die within a transaction, after one of its statements."""
-    execute = Transaction.execute
-
-    def lethal(self: Transaction, statement: str, **values: Any) -> Any:
-        answer = execute(self, statement, **values)
-        if statement == last and when(**values):
-            kill_process()
-        return answer
-
-    Transaction.execute = lethal  # type: ignore[method-assign]
 
 
 def arm(step: str) -> None:

@@ -12,9 +12,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import msgspec
-
-from local2.home import RUNTIME_FILE, Runtime, is_alive
+from local2.home import RUNTIME_FILE, is_alive
+from stacks import pid_of_stack
 from waiting import eventually
 
 CLIENT = """
@@ -78,10 +77,9 @@ async def _kill(home: Path, stage: str, turn: asyncio.Semaphore) -> None:
 async def kill_clients(count: int, home: Path) -> None:
     """Kill this many clients; fail if a server, or in the end the stack, is left over."""
     turn = asyncio.Semaphore(CONCURRENT_SERVERS)
-    runtime = home / ".local2" / RUNTIME_FILE
     async with _client(home, "listed"):  # the tools may be listed before the stack has started
-        await eventually(runtime.exists, within=GONE)
-        stack = msgspec.json.decode(runtime.read_bytes(), type=Runtime).pid
+        await eventually((home / ".local2" / RUNTIME_FILE).exists, within=GONE)
+        stack = pid_of_stack(home)
         async with asyncio.TaskGroup() as killing:
             for number in range(count):
                 killing.create_task(_kill(home, STAGES[number % len(STAGES)], turn))

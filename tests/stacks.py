@@ -7,6 +7,7 @@ from calling import call, caller_named
 from local2.bus.connection import Connection
 from local2.client.tools import call_tool
 from local2.errors import BusError
+from local2.home import MEMORY_FOLDER, read_runtime
 from local2.protocol.envelope import Caller, decode
 from local2.protocol.maintenance import Health, MemoryStatus
 from local2.protocol.payloads import ToolResult
@@ -20,6 +21,13 @@ from local2.settings import (
 from waiting import eventually
 
 CALLER = caller_named("richard", agent="test", session_id="s1")
+
+
+def pid_of_stack(home: Path) -> int:
+    """The process of the stack that runs in a home."""
+    runtime = read_runtime(home / MEMORY_FOLDER)
+    assert runtime is not None
+    return runtime.pid
 
 
 def settings_in(folder: Path, *, bus_url: str | None = None, **memory: Any) -> Settings:

@@ -24,7 +24,7 @@ from local2.config_files import load_settings
 from local2.errors import StackNotRunningError, UnwritableError
 from local2.home import RUNTIME_FILE, Runtime, is_alive, is_running, running_url
 from local2.settings import BusSettings, HttpSettings, McpSettings, Settings
-from stacks import CALLER, settings_in
+from stacks import CALLER, pid_of_stack, settings_in
 from waiting import eventually
 
 CLIENT = """
@@ -63,10 +63,7 @@ def forked(monkeypatch: pytest.MonkeyPatch) -> list[Fork]:
 
 
 def pid_of(settings: Settings) -> int:
-    runtime = msgspec.json.decode(
-        (settings.memory.data_dir / RUNTIME_FILE).read_bytes(), type=Runtime
-    )
-    return runtime.pid
+    return pid_of_stack(settings.memory.data_dir.parent)
 
 
 def answers(url: str) -> bool:

@@ -5,7 +5,6 @@ import os
 import signal
 from pathlib import Path
 
-import msgspec
 import pytest
 
 import local2
@@ -15,10 +14,11 @@ from local2.bus.connection import BusMessage
 from local2.client import shared_stack
 from local2.client.access import StackConnection
 from local2.errors import BusError
-from local2.home import RUNTIME_FILE, Runtime, is_alive, runtime_file
+from local2.home import is_alive, runtime_file
 from local2.protocol import subjects
 from local2.protocol.items import ItemKey
 from local2.settings import BusSettings, Settings
+from stacks import pid_of_stack
 from waiting import eventually
 
 OFFLINE = {"LOCAL2_MEMORY__EMBEDDER": "minilm", "LOCAL2_GENERATOR__CHAT": "rules"}
@@ -30,10 +30,6 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_stack, "start_stack", start_in_a_fork)
     for variable, value in OFFLINE.items():
         monkeypatch.setenv(variable, value)
-
-
-def stack_of(folder: Path) -> Runtime:
-    return msgspec.json.decode((folder / ".local2" / RUNTIME_FILE).read_bytes(), type=Runtime)
 
 
 async def name_once_available(memory: local2.Memory) -> str | None:
@@ -54,15 +50,15 @@ async def name_once_available(memory: local2.Memory) -> str | None:
 async def test_a_running_call_fails_when_its_stack_is_killed(tmp_path: Path) -> None:
     async with local2.connect(home=tmp_path, user="ada", timeout=60) as memory:
         await memory.topics["user.name"].set("Ada")
-        stack, client = stack_of(tmp_path), (await memory._calls.bus()).client
-        os.kill(stack.pid, signal.SIGSTOP)
+        stack, client = pid_of_stack(tmp_path), (await memory._calls.bus()).client
+        os.kill(stack, signal.SIGSTOP)
         sent = client.stats["out_msgs"]
         running_calls = [
             asyncio.ensure_future(memory.recall("name")),
             asyncio.ensure_future(memory.items("notes").get([ItemKey(namespace=("n",), key="a")])),
         ]
         await eventually(lambda: client.stats["out_msgs"] >= sent + 2)
-        os.kill(stack.pid, signal.SIGKILL)
+        os.kill(stack, signal.SIGKILL)
 
         for call in running_calls:
             with pytest.raises(local2.StackNotRunningError, match="stopped before it answered"):
@@ -80,7 +76,7 @@ async def test_a_client_connects_to_a_stack_that_a_user_restarted(tmp_path: Path
             try:
                 assert second.url != before
                 assert await name_once_available(memory) == "Ada"
-                assert stack_of(tmp_path).pid == second.process.pid
+                assert pid_of_stack(tmp_path) == second.process.pid
             finally:
                 second.stop(signal.SIGTERM)
     finally:
@@ -92,12 +88,12 @@ async def test_a_stack_started_by_a_user_replaces_the_clients_own(
 ) -> None:
     async with local2.connect(home=tmp_path, user="ada", timeout=2) as memory:
         await memory.topics["user.name"].set("Ada")
-        first = stack_of(tmp_path)
+        first = pid_of_stack(tmp_path)
         second = Running(tmp_path)
         try:
-            await eventually(lambda: not is_alive(first.pid), within=30)
+            await eventually(lambda: not is_alive(first), within=30)
             assert await name_once_available(memory) == "Ada"
-            assert stack_of(tmp_path).pid == second.process.pid
+            assert pid_of_stack(tmp_path) == second.process.pid
         finally:
             second.stop(signal.SIGTERM)
 

@@ -17,19 +17,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import msgspec
 import pytest
 
 from forking import Fork
 from local2.client.access import connected
 from local2.client.tools import call_tool
 from local2.config_files import load_settings
-from local2.home import RUNTIME_FILE, Runtime, is_alive, is_running, user_name
+from local2.home import is_alive, is_running, user_name
 from local2.hooks.state import Outbox
 from local2.protocol.envelope import Sender
 from local2.stack.app import open_stack
 from recorded_hooks import CLIENT_NAMES, first, payloads, run_hook
-from stacks import settings_in
+from stacks import pid_of_stack, settings_in
 from waiting import eventually, wait_until
 
 LOG = Path(".local2", "logs", "hooks.log")
@@ -311,8 +310,6 @@ async def test_the_first_session_starts_a_stack_that_stores_its_turn(tmp_path: P
             await eventually(turn_is_stored, within=LONGEST)
     finally:
         await eventually(lambda: not delivers(tmp_path), within=LONGEST)  # it would start another
-        runtime = msgspec.json.decode(
-            (tmp_path / ".local2" / RUNTIME_FILE).read_bytes(), type=Runtime
-        )
-        os.kill(runtime.pid, signal.SIGTERM)
-        await eventually(lambda: not is_alive(runtime.pid), within=LONGEST)
+        stack = pid_of_stack(tmp_path)
+        os.kill(stack, signal.SIGTERM)
+        await eventually(lambda: not is_alive(stack), within=LONGEST)

@@ -5,15 +5,14 @@ import signal
 from functools import partial
 from pathlib import Path
 
-import msgspec
 import pytest
 from agents.items import TResponseInputItem
 
 from commands import start_in_a_fork
 from local2.client import shared_stack
 from local2.errors import BusError
-from local2.home import RUNTIME_FILE, Runtime
 from local2.integrations.openai_agents import LocalSession
+from stacks import pid_of_stack
 from waiting import eventually
 
 
@@ -40,14 +39,9 @@ async def test_stored_content_survives_the_death_of_the_stack(
             return True
 
         assert await added("before it died")
-        os.kill(_stack(tmp_path), signal.SIGKILL)
+        os.kill(pid_of_stack(tmp_path), signal.SIGKILL)
         for number in range(3):
             await eventually(partial(added, f"after it died: {number}"), within=60)
 
         items = await session.get_items()
     assert [one for one in items if one in stored] == stored
-
-
-def _stack(home: Path) -> int:
-    runtime = (home / ".local2" / RUNTIME_FILE).read_bytes()
-    return msgspec.json.decode(runtime, type=Runtime).pid

@@ -7,7 +7,7 @@ from contextlib import aclosing
 
 import pytest
 
-from baskets import BASKET, Basket, Material
+from baskets import BASKET, list_fruits
 from local2.endpoint.address import Endpoint
 from local2.errors import ModelError, ModelRefusedError
 from local2.llm.models import ChatChunk, ChatMessage, ToolDefinition
@@ -51,12 +51,6 @@ async def ask(
     model: Model, messages: Sequence[ChatMessage] = HELLO, tools: Sequence[ToolDefinition] = ()
 ) -> list[ChatChunk]:
     return [chunk async for chunk in model.stream(messages, tools)]
-
-
-async def list_fruits(model: Model, *, within: float = 10) -> Basket:
-    return await model.answer_as(
-        Basket, instruction="List the fruits.", material=Material("An apple."), within=within
-    )
 
 
 async def test_pieces_arrive_while_the_model_is_still_writing(server: Server, model: Model) -> None:

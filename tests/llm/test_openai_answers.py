@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from baskets import BASKET, Basket, Material
+from baskets import BASKET, Basket, list_fruits
 from local2.endpoint.address import Endpoint
 from local2.errors import ModelError, ModelRefusedError, PromptTooLargeError
 from local2.llm.openai import OpenAIModel
@@ -24,18 +24,12 @@ async def model(openai: OpenAIStandIn) -> AsyncIterator[OpenAIModel]:
     await opened.close()
 
 
-async def ask(model: OpenAIModel, *, within: float = 10) -> Basket:
-    return await model.answer_as(
-        Basket, instruction="List the fruits.", material=Material("An apple."), within=within
-    )
-
-
 async def test_the_schema_is_sent_in_the_form_that_strict_output_requires(
     openai: OpenAIStandIn, model: OpenAIModel
 ) -> None:
     openai.script_json(BASKET)
 
-    assert await ask(model) == BASKET
+    assert await list_fruits(model) == BASKET
 
     (body,) = openai.bodies(CHAT)
     response_format = body["response_format"]
@@ -66,7 +60,7 @@ async def test_a_refused_form_is_replaced_and_not_tried_again(
     openai.refuses = refused
     openai.script_json(BASKET, Reply(content=f"Here:\n```json\n{json.dumps({'fruits': []})}\n```"))
 
-    assert [await ask(model), await ask(model)] == [BASKET, Basket(fruits=[])]
+    assert [await list_fruits(model), await list_fruits(model)] == [BASKET, Basket(fruits=[])]
 
     bodies = openai.bodies(CHAT)
     assert len(bodies) == len(refused) + 2
@@ -81,7 +75,7 @@ async def test_a_temporary_failure_is_retried_within_the_time_limit(
     )
     openai.script_json(BASKET)
 
-    assert await ask(model) == BASKET
+    assert await list_fruits(model) == BASKET
     assert len(openai.requests) == 4
 
 
@@ -91,7 +85,7 @@ async def test_after_four_failures_the_error_is_temporary(
     openai.fail_next(*4 * [Failure(status=500, message="out of memory")])
 
     with pytest.raises(ModelError, match="out of memory") as caught:
-        await ask(model)
+        await list_fruits(model)
 
     assert not isinstance(caught.value, ModelRefusedError)
     assert "out of memory" not in caught.value.logged
@@ -105,7 +99,7 @@ async def test_a_pause_beyond_the_time_limit_is_an_error_that_says_when_to_retry
 
     for _ in range(2):
         with pytest.raises(ModelError, match=r"sent in \d+ s") as caught:
-            await ask(model)
+            await list_fruits(model)
         assert caught.value.retry_after == pytest.approx(60, abs=30)
 
     assert len(openai.requests) == 1
@@ -118,7 +112,7 @@ async def test_an_unreadable_reply_is_a_temporary_error(
     openai.script_json(Reply(raw=raw))
 
     with pytest.raises(ModelError, match="cannot be read") as caught:
-        await ask(model)
+        await list_fruits(model)
 
     assert type(caught.value) is ModelError
     assert caught.value.remedy
@@ -130,6 +124,6 @@ async def test_material_that_is_too_large_does_not_change_the_form(
     openai.fail_next(Failure(status=400, message="maximum context length is 8 tokens"))
 
     with pytest.raises(PromptTooLargeError):
-        await ask(model)
+        await list_fruits(model)
 
     assert len(openai.requests) == 1

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from baskets import BASKET, Basket, Material
+from baskets import BASKET, Basket, Material, list_fruits
 from local2.errors import ModelError, ModelRefusedError
 from local2.llm.ollama import OllamaModel
 from local2.llm.structured import schema_of, user_prompt
@@ -25,18 +25,12 @@ async def open_model(server: OllamaStandIn) -> OllamaModel:
     )
 
 
-async def ask(model: OllamaModel, text: str = "An apple.", *, within: float = 10) -> Basket:
-    return await model.answer_as(
-        Basket, instruction="List the fruits.", material=Material(text), within=within
-    )
-
-
 async def test_the_answer_is_decoded_and_the_schema_is_sent_without_references(
     ollama: OllamaStandIn, model: OllamaModel
 ) -> None:
     ollama.script_json(BASKET)
 
-    assert await ask(model) == BASKET
+    assert await list_fruits(model) == BASKET
 
     (body,) = ollama.bodies("/api/chat")
     assert "$ref" not in json.dumps(body["format"])
@@ -50,7 +44,7 @@ async def test_one_request_without_thinking_asks_for_the_likeliest_answer(
 ) -> None:
     ollama.script_json(BASKET)
 
-    await ask(model)
+    await list_fruits(model)
 
     (body,) = ollama.bodies("/api/chat")
     assert (body["think"], body["stream"]) == (False, False)
@@ -62,7 +56,7 @@ async def test_instruction_and_schema_are_system_text_and_the_material_is_user_t
 ) -> None:
     ollama.script_json(BASKET)
 
-    await ask(model, "Only this.")
+    await list_fruits(model, "Only this.")
 
     system, user = ollama.bodies("/api/chat")[0]["messages"]
     assert system["role"] == "system"
@@ -96,7 +90,7 @@ async def test_a_malformed_answer_is_requested_again_with_thinking(
 ) -> None:
     ollama.script_json(Reply(content="I see an apple."), BASKET)
 
-    assert await ask(model) == BASKET
+    assert await list_fruits(model) == BASKET
 
     assert [body["think"] for body in ollama.bodies("/api/chat")] == [False, True]
 
@@ -108,7 +102,7 @@ async def test_a_model_that_cannot_think_gets_one_request_without_that_option(
     model = await open_model(ollama)
 
     with pytest.raises(ModelRefusedError):
-        await ask(model)
+        await list_fruits(model)
     await model.close()
 
     (body,) = ollama.bodies("/api/chat")
@@ -121,7 +115,7 @@ async def test_an_object_in_a_code_block_is_read_as_the_answer(
     block = 'Here:\n```json\n{"fruits": [{"name": "apple", "ripe": "yes"}]}\n```\n'
     ollama.script_json(Reply(content=block))
 
-    assert await ask(model) == BASKET
+    assert await list_fruits(model) == BASKET
 
 
 async def test_a_server_that_went_down_is_a_temporary_error(
@@ -130,7 +124,7 @@ async def test_a_server_that_went_down_is_a_temporary_error(
     ollama.stop()
 
     with pytest.raises(ModelError, match="No answer from Ollama") as caught:
-        await ask(model)
+        await list_fruits(model)
     assert not isinstance(caught.value, ModelRefusedError)
 
 
@@ -140,7 +134,7 @@ async def test_a_failing_server_is_an_error_without_a_retry(
     ollama.fail_next(status=500, error="out of memory")
 
     with pytest.raises(ModelError, match="out of memory"):
-        await ask(model)
+        await list_fruits(model)
 
     assert len(ollama.bodies("/api/chat")) == 1
 
@@ -151,7 +145,7 @@ async def test_an_unreadable_reply_is_an_error_without_content(
     ollama.script_json(Reply(raw=b'{"message": {"role": "assistant", "content": ["apple"]}}'))
 
     with pytest.raises(ModelError, match="cannot be read") as caught:
-        await ask(model)
+        await list_fruits(model)
 
     assert "apple" not in str(caught.value)
 

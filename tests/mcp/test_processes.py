@@ -6,19 +6,14 @@ import signal
 import sys
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from local2.home import RUNTIME_FILE, Runtime, is_alive
+from local2.home import is_alive
 from mcp import Client
 from mcp_clients import command, text_of
 from mcp_killing import STAGES, kill_clients
+from stacks import pid_of_stack
 from waiting import eventually
-
-
-def _stack(home: Path) -> int:
-    """Return the process id of the stack."""
-    return msgspec.json.decode((home / ".local2" / RUNTIME_FILE).read_bytes(), type=Runtime).pid
 
 
 async def test_clients_of_either_era_need_nothing_but_the_command_and_share_one_stack(
@@ -34,7 +29,7 @@ async def test_clients_of_either_era_need_nothing_but_the_command_and_share_one_
         topic = {"topic": "user.city", "content": "Oslo"}
         assert not (await legacy.call_tool("save_topic", topic)).is_error
         assert "Oslo" in text_of(await client.call_tool("recall_topic", {"topic": "user.city"}))
-        stack = _stack(tmp_path)
+        stack = pid_of_stack(tmp_path)
 
     await eventually(lambda: not is_alive(stack), within=30)
 
@@ -42,7 +37,7 @@ async def test_clients_of_either_era_need_nothing_but_the_command_and_share_one_
 async def test_calls_fail_with_the_reason_while_the_stack_is_down(tmp_path: Path) -> None:
     async with Client(command(tmp_path, "--user", "ada"), mode="legacy", cache=None) as client:
         await client.call_tool("save_topic", {"topic": "user.city", "content": "Oslo"})
-        first = _stack(tmp_path)
+        first = pid_of_stack(tmp_path)
         os.kill(first, signal.SIGKILL)
         await eventually(lambda: not is_alive(first))
 
@@ -55,7 +50,7 @@ async def test_calls_fail_with_the_reason_while_the_stack_is_down(tmp_path: Path
             return "Oslo" in text_of(result)
 
         await eventually(answered, within=60)
-        assert _stack(tmp_path) != first
+        assert pid_of_stack(tmp_path) != first
 
 
 @pytest.mark.timeout(600)  # mostly interpreters that import the SDK
