@@ -120,7 +120,7 @@ def test_an_open_conversation_stays_as_it_is_if_it_is_chosen_again(
     reader.page.locator(".list-row[aria-current=true]").click()
     reader.page.get_by_role("button", name="Good answer").click()
 
-    expect(reader.page.get_by_role("status")).to_contain_text("Rated.")
+    expect(reader.page.locator(".notices")).to_contain_text("Rated.")
     expect(said).to_have_attribute("data-kept", "yes")
 
 
@@ -232,7 +232,7 @@ def test_an_answer_is_rated_and_the_rating_stays(
     reader.page.get_by_role("button", name="Good answer").click()
 
     expect(reader.page.locator(".of-turn")).to_contain_text("rated +1")
-    expect(reader.page.get_by_role("status")).to_contain_text("Rated.")
+    expect(reader.page.locator(".notices")).to_contain_text("Rated.")
     wait_until(lambda: is_rated(ada, turn.answer))
     reader.open(f"/sessions?id={SESSION}")
     expect(reader.page.get_by_text("rated +1")).to_be_visible()

@@ -203,8 +203,8 @@ class ConsolidationPart(RefreshedPart):
         if not await confirmed("Put facts in order?", explanation, "Apply"):
             return
         report = await self._consolidate(dry_run=False)
-        self._preview_place.clear()
         notify_of_run(self.viewer, f"Done: {_counted(report)}.", report.run, self.refresh)
+        self._preview_place.clear()
         await self.refresh()
 
     async def _consolidate(self, *, dry_run: bool) -> ConsolidationReport:
