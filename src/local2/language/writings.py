@@ -12,6 +12,7 @@ from string import digits
 from typing import Any
 
 from local2.language.time import MONTHS
+from local2.language.words import pieces
 
 LONGEST = 40
 """Maximum characters of an identifier or number that is read: longer ones are keys and digests."""
@@ -83,7 +84,8 @@ def wholes_of(text: str) -> list[str]:
 
 def other_writings(text: str) -> list[str]:
     """All of these words, each once."""
-    return list(dict.fromkeys(chain(*parts_of(text).values(), wholes_of(text))))
+    found = (chain(*parts_of(piece).values(), wholes_of(piece)) for piece in pieces(text))
+    return list(dict.fromkeys(chain.from_iterable(found)))
 
 
 def _in_tokens(
