@@ -77,10 +77,6 @@ NAME_FIELDS: Final = (
     "superseded_by", "record", "record_id", "at", "source", "target", "answer", "key", "run",
 )  # fmt: skip
 """Fields that hold a name or an id, in lines of any type."""
-CALLERS_NAMES: Final = frozenset(
-    {"owner", "session_id", "query_id", "role", "agent", "user", "stated_by", "key"}
-)
-"""Those of them that callers choose, as they like; the others name records, and are made here."""
 OWN_SCOPES: Final[tuple[OwnerScope, ...]] = ("user", "session")
 """Scopes whose facts may have a key that begins with `user.`."""
 OF_RECORDS = tuple(name for name in RecordLine.__struct_fields__ if name != "vector")
@@ -422,7 +418,7 @@ def _broken_rule(line: Line) -> str | None:
     for field, name in names:
         if isinstance(name, str) and len(name) > MAX_NAME:
             return f"{field}: expected at most {MAX_NAME} characters, got {len(name):,}."
-        if isinstance(name, str) and "\0" in name and field not in CALLERS_NAMES:
+        if isinstance(name, str) and "\0" in name:
             return f"{field}: {quoted(name)} contains the character NUL."
     if isinstance(line, RecordLine):
         if line.superseded_by == line.id:
