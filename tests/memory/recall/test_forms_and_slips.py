@@ -43,20 +43,6 @@ def richard(by_words: Memory) -> MemoryService:
         pytest.param("over night", "We drove overnight.", id="written as two words"),
         pytest.param("userName", "The user name is ada.", id="an identifier"),
         pytest.param("address", "Die adress is Elm Street 4.", id="mistyped in the record"),
-    ],
-)
-async def test_another_form_and_a_mistyped_word_find_what_is_meant(
-    richard: MemoryService, asked: str, told: str
-) -> None:
-    await richard.write_episodic(told)
-    await richard.write_episodic("Something else was said at lunch.")
-
-    assert await recall(richard, asked) == [told]
-
-
-@pytest.mark.parametrize(
-    ("asked", "told"),
-    [
         pytest.param("the user profile", "It is in loadUserProfile.", id="an identifier's parts"),
         pytest.param("UserProfile", "The profile of a user is empty.", id="parts by an identifier"),
         pytest.param("maxMergeTries", "Set MAX_MERGE_TRIES.", id="an identifier written otherwise"),
@@ -68,7 +54,7 @@ async def test_another_form_and_a_mistyped_word_find_what_is_meant(
         pytest.param("29.11.2031", "The audit is on November 29, 2031.", id="a date"),
     ],
 )
-async def test_another_writing_of_a_name_or_number_finds_it(
+async def test_another_form_or_writing_and_a_mistyped_word_find_what_is_meant(
     richard: MemoryService, asked: str, told: str
 ) -> None:
     await richard.write_episodic(told)
