@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
-from local2.bus.tool_host import RunningCalls
+from local2.bus.running_calls import RunningCalls
 from local2.protocol.envelope import Caller
 from tenant_agents import Agent
 from waiting import eventually

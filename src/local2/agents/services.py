@@ -41,7 +41,7 @@ from local2.bus.dead_letters import (
     shortened,
 )
 from local2.bus.participant import Participant
-from local2.bus.tool_host import RunningCalls
+from local2.bus.running_calls import RunningCalls
 from local2.errors import (
     BadRequestError,
     ConfigError,
@@ -192,8 +192,8 @@ class ServiceHost(Participant):
         super().__init__(parts.bus, name=group.name, description=group.description)
         self._group = group
         self._parts = parts
-        self._running = RunningCalls()
-        self.serve(subjects.MEMORY_RUNNING, partial(self._running.tell, self), limit=None)
+        self._running = RunningCalls(self)
+        self.serve(subjects.MEMORY_RUNNING, self._running.tell, limit=None)
         limit = None if group.slots else CONCURRENT_MESSAGES
         for service in group.services:
             match service:

@@ -1,12 +1,12 @@
 """Serve one Tool on the bus: announce its schema, answer requests, turn errors into results.
 
 This is the only place where exceptions become error results, so that all tools fail in the same
-form. The host tracks the calls in progress, so that callers can cancel them.
+form.
 """
 
 import asyncio
 import time
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -18,9 +18,9 @@ from local2.bus.connection import BusMessage, Connection, Headers
 from local2.bus.identity import signed
 from local2.bus.outputs import with_preview
 from local2.bus.participant import Participant
+from local2.bus.running_calls import RunningCalls
 from local2.errors import (
     BusError,
-    CancelledCallError,
     DeadlineError,
     InvalidArgumentsError,
     Local2Error,
@@ -39,7 +39,6 @@ from local2.protocol.envelope import (
 )
 from local2.protocol.payloads import (
     Json,
-    Running,
     ToolProgress,
     ToolRequest,
     ToolResult,
@@ -61,7 +60,6 @@ SLOW = 1.0
 OWN_RESULT = "Local2-Own-Result"
 """Marks a result of the memory's own tools, which other stacks of the memory do not remember. Who
 forges it is not remembered either."""
-_CallKey = tuple[str, str | None, str | None, str]
 
 
 class ToolHost(Participant):
@@ -92,7 +90,7 @@ class ToolHost(Participant):
         self._logged_second, self._lines_left, self._unlogged = 0, 0, 0
         self._schema = encode(seal(tool.schema(), type="schema", source=tool.name))
         self._announcing = set[str]()
-        self._running = RunningCalls()
+        self._running = RunningCalls(self)
         self._requests = self.serve(
             subjects.tool_request(tool.name),
             self._answer,
@@ -100,11 +98,11 @@ class ToolHost(Participant):
             limit=None,
             metadata={"mcp_tool": encode(tool.mcp_definition()).decode()},
         )
-        self.serve(subjects.tool_cancel(tool.name), self._cancel, limit=None)
+        cancel = self._running.receive_cancellation
+        self.serve(subjects.tool_cancel(tool.name), cancel, limit=None)
         if tool.annotations.read_only_hint or tool.annotations.idempotent_hint:
             # Others answer nothing: their calls must not be repeated.
-            tell = partial(self._running.tell, self)
-            self.serve(subjects.tool_running(tool.name), tell, limit=None)
+            self.serve(subjects.tool_running(tool.name), self._running.tell, limit=None)
         self.serve(subjects.TOOL_SCHEMA_REQUEST, self._announce)
 
     async def started(self) -> None:
@@ -182,12 +180,6 @@ class ToolHost(Participant):
             query_id=request.query_id if request else None,
             **({"not_logged": unlogged} if unlogged else {}),
         )
-
-    async def _cancel(self, message: BusMessage) -> None:
-        """Cancel a call. Every host of the tool receives this; the one that runs the call acts."""
-        if (header := header_of(message.data)) is not None and header.correlation_id:
-            caller = self.bus.identity.caller_of(message, header)
-            self._running.cancel(caller, header.correlation_id)
 
     def _decode_request(self, data: bytes) -> Envelope[ToolRequest[Any]]:
         """Decode the request; null is no argument."""
@@ -285,79 +277,3 @@ class ToolHost(Participant):
 
 def _too_late(request: Envelope[Any]) -> DeadlineError:
     return DeadlineError(f"The deadline {request.deadline_utc} has passed; nothing was done.")
-
-
-class RunningCalls:
-    """The calls in progress, by caller and request id, so that only their callers cancel them."""
-
-    def __init__(self) -> None:
-        self._tasks: dict[_CallKey, asyncio.Task[None]] = {}
-        self._cancelled: set[_CallKey] = set()
-
-    def cancellable(self, caller: Caller, request_id: str) -> AbstractContextManager[None]:
-        """Let `cancel` cancel the body, which runs in the current task.
-
-        Raises:
-            CancelledCallError: On leaving: the caller has cancelled the call.
-        """
-        if not request_id:
-            return nullcontext()
-        return _Cancellable(self, _call_key(caller, request_id))
-
-    def begin(self, key: _CallKey, task: "asyncio.Task[Any]") -> None:
-        """Note that a call begins; `cancellable` calls this on entering."""
-        self._tasks[key] = task
-
-    def end(self, key: _CallKey) -> bool:
-        """Note that a call has ended; return whether its caller has cancelled it."""
-        self._tasks.pop(key, None)
-        if key not in self._cancelled:
-            return False
-        self._cancelled.discard(key)
-        return True
-
-    async def tell(self, host: Participant, message: BusMessage) -> None:
-        """Tell a caller whether the host runs its call; every host that may do so receives this."""
-        if (header := header_of(message.data)) is not None and header.correlation_id:
-            caller = host.bus.identity.caller_of(message, header)
-            running = _call_key(caller, header.correlation_id) in self._tasks
-            answer = seal(Running(running=running), type="running", source=host.name)
-            await host.bus.answer(message, encode(answer))
-
-    def cancel(self, caller: Caller, request_id: str) -> None:
-        """Cancel a call of this caller, if it runs in this host."""
-        key = _call_key(caller, request_id)
-        if (task := self._tasks.get(key)) is not None and key not in self._cancelled:
-            self._cancelled.add(key)
-            task.cancel()
-
-    def was_cancelled(self, caller: Caller, request_id: str) -> bool:
-        """Whether the caller has cancelled a call that has not ended yet."""
-        return _call_key(caller, request_id) in self._cancelled
-
-
-class _Cancellable:
-    """The context of `cancellable`. A generator would take twice the time for every request."""
-
-    __slots__ = ("_calls", "_key", "_task")
-
-    def __init__(self, calls: RunningCalls, key: _CallKey) -> None:
-        self._calls, self._key = calls, key
-        self._task = asyncio.current_task()
-
-    def __enter__(self) -> None:
-        if self._task is not None:
-            self._calls.begin(self._key, self._task)
-
-    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
-        cancelled = self._calls.end(self._key)
-        if cancelled and self._task is not None and isinstance(error, asyncio.CancelledError):
-            self._task.uncancel()
-            raise CancelledCallError(
-                "The caller has cancelled the call.",
-                remedy="What it had already written stays; repeat the call if needed.",
-            ) from None
-
-
-def _call_key(caller: Caller, request_id: str) -> _CallKey:
-    return caller.tenant, caller.user, caller.agent, request_id

@@ -17,7 +17,7 @@ from local2.background import in_background
 from local2.bounded_dict import BoundedDict
 from local2.bus.connection import BusMessage, Connection
 from local2.bus.participant import Participant
-from local2.bus.tool_host import RunningCalls
+from local2.bus.running_calls import RunningCalls
 from local2.client.tools import Toolbox, call_tool
 from local2.conversation.knowledge_graph import KGMemory
 from local2.errors import (
@@ -35,7 +35,7 @@ from local2.generator.toolset import RecentTools, ToolMenu
 from local2.generator.turn import NAME, GeneratorTurn
 from local2.llm.models import ChatModel, StructuredModel
 from local2.protocol import subjects
-from local2.protocol.envelope import Sender, decode, encode, header_of, new_id, seal_from
+from local2.protocol.envelope import Sender, decode, encode, new_id, seal_from
 from local2.protocol.lenient.turns import read_query, sender_of
 from local2.protocol.memory_tools import ADD_KNOWLEDGE, MAX_FACTS
 from local2.protocol.payloads import ClearSession, Empty, Generation, ToolResult
@@ -84,7 +84,7 @@ class GeneratorAgent(Participant):
                 user_waiting=MAX_ADMITTED_TURNS // 2,
             )
         )
-        self._running = RunningCalls()
+        self._running = RunningCalls(self)
         self._sessions = WeakValueDictionary[SessionKey, GeneratorSession]()
         self._recent = BoundedDict[SessionKey, GeneratorSession](MAX_SESSIONS)
         self._events = SessionEvents(bus)
@@ -97,8 +97,8 @@ class GeneratorAgent(Participant):
         """Free once the tools are known; queries pass it in the order of their arrival."""
         self._resources = AsyncExitStack()
         self.serve(subjects.QUERY_RECEIVED, self._receive, queue=NAME, limit=None)
-        self.serve(subjects.QUERY_CANCEL, self._cancel, limit=None)
-        self.serve(subjects.QUERY_RUNNING, partial(self._running.tell, self), limit=None)
+        self.serve(subjects.QUERY_CANCEL, self._running.receive_cancellation, limit=None)
+        self.serve(subjects.QUERY_RUNNING, self._running.tell, limit=None)
         # Each generator clears what it has of the session.
         self.serve(subjects.SESSION_CLEAR, self._clear, queue="" if beside_others else NAME)
         self.serve(subjects.MEMORY_FORGOTTEN, self._forget)
@@ -191,12 +191,6 @@ class GeneratorAgent(Participant):
             )
             envelope = seal_from(sender, turn, type="response")
             await self.bus.publish(subjects.RESPONSE_GENERATION, encode(envelope))
-
-    async def _cancel(self, message: BusMessage) -> None:
-        """Stop a turn. Every generator receives this; the one that answers the query acts."""
-        if (header := header_of(message.data)) is not None and header.correlation_id:
-            caller = self.bus.identity.caller_of(message, header)
-            self._running.cancel(caller, header.correlation_id)
 
     async def _clear(self, message: BusMessage) -> None:
         try:
