@@ -25,12 +25,12 @@ from local2.client.shared_stack import FileLock
 from local2.client.tools import call_tool
 from local2.errors import BusError, ForbiddenError
 from local2.examination.installation import check_hooks
+from local2.hook_files import LOG_FILE, counted_prompts
 from local2.hooks import acting, context, delivery
 from local2.hooks.acting import Hooks
 from local2.hooks.clients import CLIENTS
 from local2.hooks.delivery import deliver
-from local2.hooks.state import LOG_FILE, Outbox, Situation
-from local2.prompt_counts import counted_prompts
+from local2.hooks.state import Outbox, Situation
 from local2.protocol.envelope import Sender, new_id, seal
 from local2.protocol.payloads import Generation
 from local2.protocol.services import SHOWN

@@ -15,16 +15,15 @@ import pytest
 from commands import answer, local2
 from local2.errors import BusTimeoutError, StackNotRunningError
 from local2.examination.installation import check_hooks
+from local2.hook_files import COUNTED_DAYS, LOG_FILE, PROMPTS, count_prompt, counted_prompts
 from local2.hooks import acting
 from local2.hooks.acting import HookRun, Hooks
 from local2.hooks.clients import CLIENTS
 from local2.hooks.context import ContextReader
 from local2.hooks.state import Situation, log_problem
-from local2.prompt_counts import COUNTED_DAYS, FOLDER, count_prompt, counted_prompts
 from recorded_hooks import first
 
 CLIENT = "claude-code"
-LOG = Path("logs", "hooks.log")
 
 
 @pytest.fixture
@@ -128,7 +127,7 @@ def test_a_prompt_without_a_context_is_logged_and_counted(
     data_dir = tmp_path / ".local2"
     counted = counted_prompts(data_dir)[CLIENT]
     assert (counted.prompts, counted.without) == (1, 1)
-    assert str(counted.last_problem) in (data_dir / LOG).read_text()
+    assert str(counted.last_problem) in (data_dir / LOG_FILE).read_text()
     assert str(counted).startswith("1 of 1 prompts in 7 days without context; the last at 20")
 
 
@@ -151,7 +150,7 @@ def test_a_hook_that_is_ended_after_two_seconds_is_logged_and_counted(
 
     assert ended == [0]
     assert counted_prompts(tmp_path / ".local2")[CLIENT].without == 1
-    assert "The hook was ended after 2 s." in (tmp_path / ".local2" / LOG).read_text()
+    assert "The hook was ended after 2 s." in (tmp_path / ".local2" / LOG_FILE).read_text()
 
 
 def test_prompts_of_the_last_days_are_counted_by_client(tmp_path: Path) -> None:
@@ -159,7 +158,7 @@ def test_prompts_of_the_last_days_are_counted_by_client(tmp_path: Path) -> None:
         count_prompt(tmp_path, CLIENT, problem)
     count_prompt(tmp_path, "codex")
     old = datetime.now(UTC) - timedelta(days=COUNTED_DAYS + 1)
-    with (tmp_path / FOLDER / "codex.log").open("a") as file:
+    with (tmp_path / PROMPTS / "codex.log").open("a") as file:
         file.write(f"{old.isoformat()} Too slow.\nnot a line\n")
 
     found = counted_prompts(tmp_path)
@@ -172,14 +171,14 @@ def test_prompts_of_the_last_days_are_counted_by_client(tmp_path: Path) -> None:
 def test_the_files_of_the_counts_and_of_the_problems_stay_small(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("local2.prompt_counts.MAX_BYTES", 100)
+    monkeypatch.setattr("local2.hook_files.MAX_BYTES", 100)
     monkeypatch.setattr("local2.hooks.state.MAX_LOG_BYTES", 100)
     for _ in range(50):
         count_prompt(tmp_path, CLIENT)
         log_problem(tmp_path, CLIENT, StackNotRunningError("None runs."))
 
-    assert sum(one.stat().st_size for one in (tmp_path / FOLDER).iterdir()) < 300
-    assert sum(one.stat().st_size for one in (tmp_path / LOG).parent.glob("hooks.log*")) < 600
+    assert sum(one.stat().st_size for one in (tmp_path / PROMPTS).iterdir()) < 300
+    assert sum(one.stat().st_size for one in (tmp_path / LOG_FILE).parent.glob("hooks.log*")) < 600
     assert 4 <= counted_prompts(tmp_path)[CLIENT].prompts < 12
 
 
@@ -196,7 +195,7 @@ def test_doctor_and_the_list_of_hooks_show_prompts_without_a_context(
     shown = local2(tmp_path, "hooks", "list").stdout
 
     assert (slow.name, slow.verdict, good.verdict) == (f"hooks of {CLIENT}", "note", "ok")
-    assert str(data_dir / LOG) in (slow.remedy or "")
+    assert str(data_dir / LOG_FILE) in (slow.remedy or "")
     counts = {one["client"]: one.get("prompts") for one in listed}
     assert counts[CLIENT]["without"] == 1
     assert "claude-code: 1 of 1 prompts in 7 days without context; the last at 20" in " ".join(

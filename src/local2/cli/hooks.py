@@ -11,6 +11,7 @@ import msgspec
 from local2.cli.answers import INDENT
 from local2.cli.commands import PATH, GlobalOptions, command, yes_option
 from local2.cli.output import Output, printable, styled
+from local2.hook_files import counted_prompts, turns_aside
 from local2.hooks.clients import CLIENTS
 from local2.hooks.clients.client import Scope
 from local2.hooks.installing import (
@@ -20,7 +21,6 @@ from local2.hooks.installing import (
     plan_install,
     plan_uninstall,
 )
-from local2.prompt_counts import counted_prompts, turns_aside
 from local2.settings import Settings
 
 SCOPES: tuple[Scope, ...] = ("user", "project")

@@ -24,8 +24,8 @@ from local2.home import (
     exposed_memories,
     other_homes,
 )
+from local2.hook_files import LOG_FILE, counted_prompts, turns_aside
 from local2.model_files import check_files
-from local2.prompt_counts import counted_prompts, turns_aside
 from local2.protocol.maintenance import CheckResult
 from local2.settings import MemorySettings, Settings
 from local2.stack.ledgers import configured_key
@@ -67,14 +67,13 @@ def check_hooks(data_dir: Path) -> Iterator[CheckResult]:
             f"hooks of {client}",
             "note" if counts.without else "ok",
             str(counts),
-            remedy=f"{data_dir / 'logs' / 'hooks.log'} says when, and what was slow."
+            remedy=f"{data_dir / LOG_FILE} says when, and what was slow."
             if counts.without
             else None,
         )
     if aside := turns_aside(data_dir):
         remedy = (
-            f"{data_dir / 'logs' / 'hooks.log'} says why. Rename them to "
-            "*.json to try again, or delete them."
+            f"{data_dir / LOG_FILE} says why. Rename them to *.json to try again, or delete them."
         )
         yield CheckResult("hooks", "note", aside, remedy=remedy)
 

@@ -22,6 +22,7 @@ from local2.errors import (
     StackNotRunningError,
 )
 from local2.home import MEMORY_FOLDER, PRIVATE_UMASK, home_of, own_home, user_name
+from local2.hook_files import count_prompt
 from local2.hooks import BEGAN
 from local2.hooks.clients import CLIENTS
 from local2.hooks.clients.client import (
@@ -44,7 +45,6 @@ from local2.hooks.state import (
     described,
     log_problem,
 )
-from local2.prompt_counts import count_prompt
 from local2.protocol.envelope import new_id, seal, utc_now
 from local2.protocol.msgspec_errors import split_path
 from local2.protocol.payloads import Generation

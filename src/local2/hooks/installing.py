@@ -13,6 +13,7 @@ import msgspec
 from local2.atomic_file import write_atomically
 from local2.errors import ConfigError, UnwritableError
 from local2.home import MEMORY_FOLDER, own_home
+from local2.hook_files import PromptCounts
 from local2.hooks.clients.client import Client, Scope
 from local2.hooks.registration import (
     entries_of,
@@ -23,7 +24,6 @@ from local2.hooks.registration import (
     without_hooks,
 )
 from local2.hooks.state import save_file
-from local2.prompt_counts import PromptCounts
 from local2.protocol.envelope import content_id
 
 

@@ -18,7 +18,7 @@ import msgspec
 from local2.atomic_file import write_atomically
 from local2.config_files import load_settings
 from local2.errors import Local2Error, RequestError
-from local2.prompt_counts import ASIDE, TURNS, append_line
+from local2.hook_files import ASIDE, LOG_FILE, TURNS, append_line
 from local2.protocol.envelope import Envelope, content_id, decode, encode
 from local2.protocol.payloads import Generation
 from local2.settings import Settings
@@ -28,7 +28,6 @@ if TYPE_CHECKING:  # needed only with accounts, and slow to import
 
 SESSION_SECONDS = 7 * 24 * 3600.0
 """Seconds without use after which a session counts as ended."""
-LOG_FILE = Path("logs", "hooks.log")
 MAX_LOG_BYTES = 1_000_000
 """Maximum bytes of the log; a larger one is rotated."""
 

@@ -1,7 +1,7 @@
-"""Counts the prompts to coding agents that got no context in time, and turns that are not stored.
+"""What hooks leave in the data folder for people: a log, counts of prompts, turns not stored.
 
-Hooks run side by side, so each appends one short line, which the system never mixes with others, to
-the file of its client: the time, and what went wrong.
+Hooks write it (`hooks/`), `local2 doctor` and `local2 hooks list` read it. Hooks run side by side,
+so each appends one short line to a file, which the system never mixes with others.
 """
 
 from contextlib import suppress
@@ -10,19 +10,23 @@ from pathlib import Path
 
 import msgspec
 
-FOLDER = Path("logs", "prompts")
+LOG_FILE = Path("logs", "hooks.log")
+PROMPTS = Path("logs", "prompts")
+"""The folder with a file for each client: the time of each prompt, and why it got no context."""
 MAX_BYTES = 200_000
-"""Maximum bytes of a file; a larger one is put aside, and replaces the one before it."""
+"""Maximum bytes of such a file; a larger one is put aside, and replaces the one before it."""
 COUNTED_DAYS = 7
 TURNS = Path("hooks", "turns")
+"""The folder with a file for each finished turn, until it is stored."""
 ASIDE = ".aside"
 """Suffix of the file of a finished turn that cannot be stored."""
 
 
 class PromptCounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The prompts of the last days; `without` counts those that got no context though hooks tried.
+    """The prompts to a coding agent in the last days.
 
-    `last_problem`: why the last of these got none, and `last_at` when.
+    `without` counts those that got no context though hooks tried, `last_problem` says why the last
+    of these got none, and `last_at` when.
     """
 
     prompts: int
@@ -39,7 +43,7 @@ class PromptCounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 def count_prompt(data_dir: Path, client: str, problem: str = "") -> None:
     """Count a prompt; do nothing if its file cannot be written."""
-    file = data_dir / FOLDER / f"{client}.log"
+    file = data_dir / PROMPTS / f"{client}.log"
     line = f"{datetime.now(UTC).isoformat(timespec='seconds')} {' '.join(problem.split())}\n"
     append_line(file, line, max_bytes=MAX_BYTES)
 
@@ -61,7 +65,7 @@ def counted_prompts(data_dir: Path) -> dict[str, PromptCounts]:
     """The counts of each client whose hooks have been run in the last days."""
     found = {}
     since = datetime.now(UTC) - timedelta(days=COUNTED_DAYS)
-    for file in sorted((data_dir / FOLDER).glob("*.log")):
+    for file in sorted((data_dir / PROMPTS).glob("*.log")):
         recent = []
         for part in (file.with_suffix(".log.1"), file):
             with suppress(OSError):
