@@ -17,7 +17,7 @@ from contextlib import suppress
 import msgspec
 import structlog
 
-from local2.agents.memory_agent import UnreadLog
+from local2.agents.memory_agent import ACTION, UnreadLog
 from local2.background import go_on
 from local2.bounded_dict import BoundedDict
 from local2.bus.connection import BusMessage, Connection, has_other_subscribers
@@ -36,8 +36,6 @@ from local2.protocol.times import in_utc
 from local2.settings import TOOL_OUTPUT_LIMIT
 
 NAME = "listener"
-ACTION = "turn"
-"""The action that the sender's role must permit."""
 MAX_ASKED = 10_000
 """Number of conversations that are known to be a user's: those of the latest questions."""
 

@@ -27,7 +27,7 @@ from local2.protocol.lenient.turns import sender_of
 from local2.protocol.lenient.values import value_of
 from local2.protocol.payloads import DeadLetter, Empty
 
-ERASURE_TIMEOUT = 3.0
+STORING_TIMEOUT = 3.0
 """Seconds to wait for turns in progress to be stored, before they are erased from the stream."""
 _SENDER_FIELD = re.compile(r'"(user|session_id)"\s*:\s*("(?:[^"\\]|\\.)*")')
 """Matches the sender's fields in a message that is not valid JSON, such as a truncated one."""
@@ -50,7 +50,7 @@ class StreamErasure:
         Raises:
             BusError: The server does not answer.
         """
-        return await turns_stored(self._bus, self._tenant, within=ERASURE_TIMEOUT)
+        return await turns_stored(self._bus, self._tenant, within=STORING_TIMEOUT)
 
     async def count(self, sender: Sender) -> int:
         """Count the messages of a user, or of one of the user's sessions.

@@ -34,6 +34,7 @@ from local2.protocol.items import (
     ItemsFound,
     ItemsGot,
     ListNamespaces,
+    Namespace,
     NamespaceMatch,
     NamespacesFound,
     PutItems,
@@ -203,9 +204,6 @@ class CallerItems:
         )
 
 
-Path = tuple[str, ...]
-
-
 def filter_predicate(filter_: Json | None) -> Callable[[Any], bool] | None:
     """A predicate that tests a value against a filter; None if there is no filter.
 
@@ -265,17 +263,17 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def fixed_prefix(matches: Sequence[NamespaceMatch]) -> Path:
+def fixed_prefix(matches: Sequence[NamespaceMatch]) -> Namespace:
     """The longest prefix without a wildcard that all matching namespaces have."""
     paths = [match.path for match in matches if match.type == "prefix"]
     fixed = [path[: path.index(WILDCARD)] if WILDCARD in path else path for path in paths]
     return max(fixed, key=len, default=())
 
 
-def matching(request: ListNamespaces, namespaces: Sequence[Path]) -> list[Path]:
+def matching(request: ListNamespaces, namespaces: Sequence[Namespace]) -> list[Namespace]:
     """The matching namespaces, cut to the requested depth and sorted."""
 
-    def fits(match: NamespaceMatch, namespace: Path) -> bool:
+    def fits(match: NamespaceMatch, namespace: Namespace) -> bool:
         if len(namespace) < len(match.path):
             return False
         start = 0 if match.type == "prefix" else len(namespace) - len(match.path)

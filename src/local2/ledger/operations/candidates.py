@@ -67,7 +67,7 @@ WORD_CANDIDATES = 70
 """Number of best rows by words that become candidates."""
 MAX_ASKED = 5
 """Maximum number of records with a word that are read to see whether they only ask with it."""
-MAX_FORMER = 20
+FORMER_READ = 20
 """Maximum number of values read that a fact replaced; some may be the same again."""
 WIDER_LIMIT = 1_500
 """Number of rows or hits that a second, wider search reads if too few of the best are visible."""
@@ -291,7 +291,7 @@ class Pool:
 
     def former_values(self, rows: Sequence[int]) -> dict[int, list[Record]]:
         """The values that each of these facts replaced under its key, the latest first."""
-        found = self._all("former_values", rows=as_json(rows), limit=MAX_FORMER, **self._asked)
+        found = self._all("former_values", rows=as_json(rows), limit=FORMER_READ, **self._asked)
         records = records_at(self._tx, [row for _, row in found])
         former: dict[int, list[Record]] = {}
         for of, row in found:

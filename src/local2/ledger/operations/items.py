@@ -17,6 +17,7 @@ from local2.protocol.items import (
     ItemKey,
     ItemPut,
     ItemsFound,
+    Namespace,
     StoredItem,
     fit_into_answer,
     path_of,
@@ -26,7 +27,6 @@ from local2.protocol.items import (
 DELETED = "the item was deleted"
 NO_TEXT = "the item has no text to be found by"
 
-Path = tuple[str, ...]
 T = TypeVar("T")
 ItemPredicate = Callable[[Any], bool]
 """Returns whether an item with this value matches; called off the event loop."""
@@ -72,7 +72,7 @@ class ItemsWritten(msgspec.Struct, kw_only=True):
 class ItemSelection(msgspec.Struct, frozen=True, kw_only=True):
     """A selection of items: all below a namespace or, with `exact`, only directly in it."""
 
-    namespace: tuple[str, ...] = ()
+    namespace: Namespace = ()
     exact: bool = False
     before: str | None = None
     wanted: ItemPredicate | None = None
@@ -111,7 +111,7 @@ class LedgerItems(Part):
         tx: Transaction,
         of: ItemCollection,
         keys: Sequence[ItemKey],
-        namespaces: Sequence[Path],
+        namespaces: Sequence[Namespace],
         by: ItemWriter,
     ) -> ItemsWritten:
         """Delete items by key, and all items in or below some namespaces, in one transaction."""
@@ -156,8 +156,8 @@ class LedgerItems(Part):
         self,
         tx: Transaction,
         of: ItemCollection,
-        prefix: Path,
-        choose: Callable[[Sequence[Path]], T],
+        prefix: Namespace,
+        choose: Callable[[Sequence[Namespace]], T],
     ) -> T:
         """What `choose`, called off the event loop, selects from the namespaces with items.
 
@@ -220,7 +220,7 @@ class _Writer:
         self._retire(known["record"], DELETED)
         self.result.deleted += 1
 
-    def delete_within(self, namespace: Path) -> None:
+    def delete_within(self, namespace: Namespace) -> None:
         dropped = self._execute("drop_items_within", **_bounds(namespace)).fetchall()
         if dropped:
             within = path_text(namespace)
@@ -270,7 +270,7 @@ def _place(key: ItemKey) -> dict[str, str]:
     return {"namespace": path_text(key.namespace), "key": key.key}
 
 
-def _bounds(namespace: Path) -> dict[str, str]:
+def _bounds(namespace: Namespace) -> dict[str, str]:
     """The bounds of the namespaces that begin with this one, as stored texts."""
     text = path_text(namespace)
     return {"namespace": text, "beyond": f"{text[:-1]}-" if text else "#"}
