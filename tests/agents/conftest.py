@@ -60,7 +60,7 @@ async def start(
             *,
             tools: int | None = None,
             only: tuple[str, ...] = (),
-            beside_others: bool = False,
+            is_shared: bool = False,
             **settings: Any,
         ) -> GeneratorAgent:
             model = await OllamaModel.open(
@@ -71,7 +71,7 @@ async def start(
                 bus,
                 model,
                 GeneratorSettings(tools=only, **settings),
-                beside_others=beside_others,
+                is_shared=is_shared,
             )
             await agents.enter_async_context(agent)
             expected = len(memory_tools(Memories(memory))) if tools is None else tools

@@ -309,7 +309,7 @@ async def test_a_cleared_session_starts_empty_whichever_generator_answers(
     ollama: OllamaStandIn,
     memory: Memory,
 ) -> None:
-    agents = [await start(tools=1, beside_others=True) for _ in range(2)]
+    agents = [await start(tools=1, is_shared=True) for _ in range(2)]
     said: list[str] = []
 
     async def ask_until_both_have_answered() -> None:

@@ -66,7 +66,7 @@ class ToolHost(Participant):
     """A tool as a participant; several hosts of one tool share its requests.
 
     Results of more than `output_limit` characters are stored in the memory and sent as previews.
-    `admission` limits and schedules requests; several hosts may share it. `beside_others`: whether
+    `admission` limits and schedules requests; several hosts may share it. `is_shared`: whether
     other stacks of the same memory may receive the results.
     """
 
@@ -77,10 +77,10 @@ class ToolHost(Participant):
         *,
         output_limit: int = TOOL_OUTPUT_LIMIT,
         admission: Admission | None = None,
-        beside_others: bool = False,
+        is_shared: bool = False,
     ) -> None:
         super().__init__(bus, name=tool.name, description=tool.description)
-        self._marks: Headers = {OWN_RESULT: "yes"} if beside_others else {}
+        self._marks: Headers = {OWN_RESULT: "yes"} if is_shared else {}
         self._tool = tool
         self._output_limit = output_limit
         self._admission = admission or Admission()

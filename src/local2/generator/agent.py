@@ -67,13 +67,13 @@ class GeneratorAgent(Participant):
         model: ChatModel,
         settings: GeneratorSettings,
         *,
-        beside_others: bool = False,
+        is_shared: bool = False,
     ) -> None:
-        """`beside_others`: whether generators of other stacks share the queries."""
+        """`is_shared`: whether generators of other stacks share the queries."""
         super().__init__(bus, name=NAME, description=f"Answers queries ({model.name}).")
         self._model = model
         self._settings = settings
-        self._beside_others = beside_others
+        self._is_shared = is_shared
         self._turns = FairSlots(
             SlotLimits(
                 requests=MAX_TURNS,
@@ -100,7 +100,7 @@ class GeneratorAgent(Participant):
         self.serve(subjects.QUERY_CANCEL, self._running.receive_cancellation, limit=None)
         self.serve(subjects.QUERY_RUNNING, self._running.tell, limit=None)
         # Each generator clears what it has of the session.
-        self.serve(subjects.SESSION_CLEAR, self._clear, queue="" if beside_others else NAME)
+        self.serve(subjects.SESSION_CLEAR, self._clear, queue="" if is_shared else NAME)
         self.serve(subjects.MEMORY_FORGOTTEN, self._forget)
 
     async def started(self) -> None:
@@ -221,7 +221,7 @@ class GeneratorAgent(Participant):
             self._settings,
             caller,
             self._events.sink_for(caller),
-            beside_others=self._beside_others,
+            is_shared=self._is_shared,
         )
 
     def _keep_session(self, session: GeneratorSession, caller: Sender) -> GeneratorSession:

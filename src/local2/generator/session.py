@@ -57,7 +57,7 @@ log = structlog.get_logger()
 class GeneratorSession:
     """A managed conversation, with a lock that makes its turns run one at a time.
 
-    `beside_others`: whether generators of other stacks may take turns of the same session.
+    `is_shared`: whether generators of other stacks may take turns of the same session.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class GeneratorSession:
         caller: Sender,
         events: EventSink,
         *,
-        beside_others: bool = False,
+        is_shared: bool = False,
     ) -> None:
         self.turn = asyncio.Lock()
         self.count = CalibratedCounter()
@@ -81,7 +81,7 @@ class GeneratorSession:
         self._bus = bus
         self._caller = caller
         self._messages_to_restore = self._restored_messages = settings.restored_messages
-        self._known: set[tuple[str | None, str]] | None = set() if beside_others else None
+        self._known: set[tuple[str | None, str]] | None = set() if is_shared else None
         """The query ids and roles of the messages that the conversation contains, if other stacks
         may add some."""
         self.waiting: set[str] = set()

@@ -42,8 +42,8 @@ from local2.stack.joining import join, lock_data_folder
 from local2.stack.ledgers import Ledgers, content_keys
 from local2.stack.memory_models import open_models
 from local2.stack.serving import Serving
+from local2.stack.shared_ledger import AnswerSharing, sharing_ledger
 from local2.stack.shared_tools import SharedTools
-from local2.stack.sharing import AnswerSharing, sharing_ledger
 from local2.stack.supervisor import ChildProcess, start_vector_worker
 from local2.stack.tenancy import Parts, Tenancy
 from local2.tools.catalog import memory_tools
@@ -220,7 +220,7 @@ async def _make_participants(
     bus, directory = parts.joined.bus, parts.joined.directory
     admission = Admission(parts.settings.limits)
     tools = [
-        ToolHost(parts.joined.tools, tool, admission=admission, beside_others=parts.is_shared)
+        ToolHost(parts.joined.tools, tool, admission=admission, is_shared=parts.is_shared)
         for tool in memory_tools(memories)
     ]
     for memory in memories:

@@ -35,7 +35,7 @@ from local2.settings import Settings
 from local2.stack.joining import Joined
 from local2.stack.ledgers import Ledgers
 from local2.stack.memory_models import SharedModels
-from local2.stack.sharing import AnswerSharing
+from local2.stack.shared_ledger import AnswerSharing
 from local2.tenants.credentials import GENERATOR, read_credentials
 
 CHECK_INTERVAL = 0.5
@@ -230,7 +230,7 @@ class Tenancy:
                 bus,
                 chat,
                 self._parts.settings.generator,
-                beside_others=self._parts.is_shared,
+                is_shared=self._parts.is_shared,
             )
         )
 
