@@ -43,6 +43,21 @@ def test_every_module_named_in_the_architecture_exists() -> None:
     assert missing == []
 
 
+def test_every_module_named_in_a_module_exists() -> None:
+    folders = (SOURCE, ROOT / "tests", ROOT / "benchmarks")
+    modules = [path for folder in folders for path in folder.rglob("*.py")]
+    known = [path.as_posix() for path in (*modules, *ROOT.glob("*.py"))]
+
+    missing = [
+        (path.name, name)
+        for path in modules
+        for name in re.findall(r"`([\w/]+\.py)`", path.read_text(encoding="utf-8"))
+        if not any(other.endswith(f"/{name}") for other in known)
+    ]
+
+    assert missing == []
+
+
 def test_the_page_of_the_tools_says_what_the_tools_declare() -> None:
     assert tool_page.PAGE.read_text(encoding="utf-8") == tool_page.page()
 

@@ -4,8 +4,9 @@ Three things keep a turn from being stored twice, however often it is sent or de
 
 - JetStream drops a message whose `Nats-Msg-Id` it has seen in the last two minutes
   (`generator/publication.py`, `bus/streams.py`)
-- a record's id is made of its content, its session and its turn (`memory/intake/turns.py`), and an
-  id that is there is not inserted again (`ON CONFLICT`, `insert_records`)
+- a record's id is made of its content, its session and its turn
+  (`memory/intake/conversations.py`), and an id that is there is not inserted again (`ON CONFLICT`,
+  `insert_records`)
 - what was heard before its turn was reported is recognised and completed (`unreported.py`)
 """
 
