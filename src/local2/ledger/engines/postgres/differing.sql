@@ -257,6 +257,12 @@ JOIN record ON record.row = found.row AND record.tenant = :tenant
 ORDER BY record.importance DESC, record.row DESC LIMIT :limit;
 
 -- A record with its features, words and tasks, in one statement. What is there already stays.
+-- part: columns
+id, kind, scope, owner, topic, folded_topic, label, role, source_ref, memory_type, durability,
+    importance, content, metadata, agent, session_id, query_id, turn, stands_at, alias, pending,
+    source_class, stated_by, summary, keywords, queries, confidence, event_time, score,
+    superseded_by, retired_at, retired_why, pairs, stored_at, pinned
+
 -- name: add_records
 WITH new AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:records::jsonb) AS new (
@@ -270,16 +276,8 @@ WITH new AS MATERIALIZED (
         event_time text, score double precision, superseded_by text, retired_at text,
         retired_why text, pairs text, stored_at text, pinned smallint)
 ), added AS (
-    INSERT INTO record (
-        tenant, id, kind, scope, owner, topic, folded_topic, label, role, source_ref, memory_type,
-        durability, importance, content, metadata, agent, session_id, query_id, turn, stands_at,
-        alias, pending, source_class, stated_by, summary, keywords, queries, confidence,
-        event_time, score, superseded_by, retired_at, retired_why, pairs, stored_at, pinned, place)
-    SELECT :tenant, id, kind, scope, owner, topic, folded_topic, label, role, source_ref, memory_type,
-           durability, importance, content, metadata, agent, session_id, query_id, turn, stands_at,
-           alias, pending, source_class, stated_by, summary, keywords, queries, confidence,
-           event_time, score, superseded_by, retired_at, retired_why, pairs, stored_at, pinned, place
-    FROM new ORDER BY number
+    INSERT INTO record (tenant, {columns}, place)
+    SELECT :tenant, {columns}, place FROM new ORDER BY number
     ON CONFLICT (tenant, id) DO NOTHING
     RETURNING row, id
 ), featured AS (
