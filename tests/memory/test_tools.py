@@ -15,8 +15,8 @@ from local2.memory.tenant import Memories, Memory
 from local2.protocol.memory_tools import MAX_CONTENT, TOOLS, Hit
 from local2.protocol.payloads import Json
 from local2.protocol.tool import Tool
-from local2.tools.base import TEXT_BYTES, shortened
 from local2.tools.catalog import memory_tools
+from local2.tools.texts import TEXT_BYTES, shortened
 from waiting import eventually
 
 EVE = caller_named("eve")

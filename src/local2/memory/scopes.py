@@ -17,6 +17,7 @@ from local2.ledger.records import (
     NewRecord,
     Record,
     call_of,
+    place_of_topic,
     principal_of,
     source_class_of,
     sources_of,
@@ -143,6 +144,13 @@ def owner_in(scope: OwnerScope, caller: Caller) -> str:
     """
     _check_identity(scope, caller)
     return _owner(scope, caller)
+
+
+def default_scope(caller: Caller, topic: str | None = None) -> OwnerScope:
+    """The scope of a fact that names none: that of its key, if it has one."""
+    if topic is not None:
+        return place_of_topic(topic, caller.user)[0]
+    return "tenant" if caller.user is None else "user"
 
 
 def may_write(scope: OwnerScope, caller: Caller) -> bool:

@@ -19,10 +19,10 @@ from local2.protocol.memory_tools import (
     SearchMemory,
 )
 from local2.protocol.tool import ToolOutput
-from local2.tools.base import (
+from local2.tools.base import answers
+from local2.tools.texts import (
     DATA_BYTES,
     ListedMemory,
-    answers,
     cut_to_passages,
     later_shortened,
     numbered,

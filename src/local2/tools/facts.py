@@ -1,7 +1,7 @@
 """Tools for facts: store them with a key or as a sentence, look them up, show their history."""
 
 from local2.ledger.records import Fact
-from local2.memory.scopes import view
+from local2.memory.scopes import default_scope, view
 from local2.memory.service import MemoryService
 from local2.protocol.memories import NOTHING_FOUND, nothing_found
 from local2.protocol.memory_tools import (
@@ -30,15 +30,8 @@ from local2.protocol.memory_tools import (
 )
 from local2.protocol.tool import ToolOutput
 from local2.quoting import inset, quoted_line
-from local2.tools.base import (
-    DATA_BYTES,
-    TEXT_BYTES,
-    answers,
-    default_scope,
-    related_fields,
-    related_line,
-    shortened,
-)
+from local2.tools.base import answers
+from local2.tools.texts import DATA_BYTES, TEXT_BYTES, related_fields, related_line, shortened
 
 
 @answers(SAVE_TOPIC)

@@ -20,17 +20,17 @@ from local2.protocol.memory_tools import (
 )
 from local2.protocol.tool import ToolOutput
 from local2.quoting import SOURCES
-from local2.tools.base import (
+from local2.tools.base import answers
+from local2.tools.relations import RELATION_WORDS
+from local2.tools.texts import (
     DATA_BYTES,
     ListedMemory,
-    answers,
     cut_to_passages,
     later_shortened,
     numbered,
     replacement_note,
     shortened,
 )
-from local2.tools.relations import RELATION_WORDS
 
 SCOPE_WORDS: dict[OwnerScope, str] = {
     "session": "of the session",

@@ -1,7 +1,7 @@
 """Tools for relations: between people and things, as triplets, and between memories."""
 
 from local2.language.sentences import excerpt
-from local2.memory.scopes import view
+from local2.memory.scopes import default_scope, view
 from local2.memory.service import MemoryService
 from local2.protocol.memories import RelationType, Triplet
 from local2.protocol.memory_tools import (
@@ -19,7 +19,8 @@ from local2.protocol.memory_tools import (
 )
 from local2.protocol.tool import ToolOutput
 from local2.quoting import quoted_line
-from local2.tools.base import answers, default_scope, related_fields, related_line
+from local2.tools.base import answers
+from local2.tools.texts import related_fields, related_line
 
 
 @answers(ADD_KNOWLEDGE)

@@ -23,14 +23,8 @@ from local2.protocol.memory_tools import (
 )
 from local2.protocol.tool import ToolOutput
 from local2.quoting import inset, memory_line, note_line, quoted_line
-from local2.tools.base import (
-    DATA_BYTES,
-    TEXT_BYTES,
-    answers,
-    related_fields,
-    related_line,
-    shortened,
-)
+from local2.tools.base import answers
+from local2.tools.texts import DATA_BYTES, TEXT_BYTES, related_fields, related_line, shortened
 
 FEW_MESSAGES = 10
 """Maximum number of ingested messages for which related facts are looked for."""

@@ -16,7 +16,8 @@ from local2.protocol.memory_tools import (
     Undo,
 )
 from local2.protocol.tool import ToolOutput
-from local2.tools.base import DATA_BYTES, answers, shortened
+from local2.tools.base import answers
+from local2.tools.texts import DATA_BYTES, shortened
 
 
 @answers(CONSOLIDATE)
