@@ -20,6 +20,7 @@ from local2.backup.files import digest, is_ledger, private, write
 from local2.backup.sealing import Decrypter
 from local2.errors import BackupError, UnwritableError
 from local2.ledger.engines.sqlite.copies import refuse_without_room
+from local2.protocol.maintenance import ListedBackup
 
 FORMAT = 1
 MARKER = "local2-backup.json"
@@ -125,6 +126,29 @@ class BackupFolder:
         if not found and self._marker() is None:
             raise BackupError(f"{self.path} is not a folder of backups.", remedy=NAME_FOLDER)
         return sorted(map(BackupGeneration, found), key=lambda generation: generation.number)
+
+    def listed(self) -> list[ListedBackup]:
+        """The backups, the newest first, with what those tell that are not encrypted.
+
+        Raises:
+            BackupError: It is not a folder of backups.
+        """
+        listed = []
+        for generation in reversed(self.generations()):
+            backup = ListedBackup(
+                generation=generation.path.name, at=generation.at, encrypted=generation.encrypted
+            )
+            if not generation.encrypted:
+                try:
+                    manifest = generation.manifest(Decrypter(None))
+                except BackupError as error:
+                    backup = msgspec.structs.replace(backup, problem=str(error))
+                else:
+                    backup = msgspec.structs.replace(
+                        backup, records=manifest.records, size=manifest.size
+                    )
+            listed.append(backup)
+        return listed
 
     def find(self, name: str | None) -> "BackupGeneration":
         """Find a complete generation by its name, by default the newest.

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-import msgspec
 import structlog
 
 from local2.background import stop
@@ -36,7 +35,6 @@ from local2.protocol.maintenance import (
     BackupRequest,
     BackupsFound,
     BackupStatus,
-    ListedBackup,
     VerificationRequest,
     VerifiedBackup,
 )
@@ -145,7 +143,8 @@ class Backups:
             BackupError: It is not a folder of backups.
         """
         folder = self._folder_of(request.folder)
-        return BackupsFound(folder=str(folder), backups=await asyncio.to_thread(backups_in, folder))
+        backups = await asyncio.to_thread(BackupFolder(folder).listed)
+        return BackupsFound(folder=str(folder), backups=backups)
 
     def _folder_of(self, named: str | None) -> Path:
         folder = Path(named) if named else self._folder
@@ -234,30 +233,6 @@ def _newest(folder: Path) -> datetime | None:
     except BackupError:
         return None
     return generations[-1].at if generations else None
-
-
-def backups_in(folder: Path) -> list[ListedBackup]:
-    """The backups in a folder, the newest first.
-
-    Raises:
-        BackupError: It is not a folder of backups.
-    """
-    listed = []
-    for generation in reversed(BackupFolder(folder).generations()):
-        backup = ListedBackup(
-            generation=generation.path.name, at=generation.at, encrypted=generation.encrypted
-        )
-        if not generation.encrypted:
-            try:
-                manifest = generation.manifest(Decrypter(None))
-            except BackupError as error:
-                backup = msgspec.structs.replace(backup, problem=str(error))
-            else:
-                backup = msgspec.structs.replace(
-                    backup, records=manifest.records, size=manifest.size
-                )
-        listed.append(backup)
-    return listed
 
 
 async def _run_in_thread(work: Callable[[], T], progress: Progress) -> T:

@@ -11,9 +11,9 @@ import click
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 from rich.table import Table
 
+from local2.backup.generations import BackupFolder
 from local2.backup.restoring import restore as restore_backup
 from local2.backup.sealing import Decrypter
-from local2.backup.service import backups_in
 from local2.backup.verifying import verify_backup
 from local2.cli.answers import shown_time
 from local2.cli.commands import PATH, command
@@ -122,7 +122,7 @@ async def _backup(settings: Settings, output: Output, request: BackupRequest) ->
 
 
 def _list(output: Output, folder: Path) -> None:
-    backups = backups_in(folder)
+    backups = BackupFolder(folder).listed()
     output.data(backups)
     if not backups:
         output.text(f"{folder} holds no complete backup.")
