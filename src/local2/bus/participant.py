@@ -7,6 +7,7 @@ micro` lists it like any other service. Decision 0003 explains why nats-py's ser
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Self
 
 import msgspec
@@ -170,11 +171,15 @@ class Participant:
 
     def _discovery(self) -> Iterator[Interest]:
         """Answer ADR-32: the discovery of all participants, of those of this name, of this one."""
+
+        async def reply(describe: Callable[[], ServiceAnswer], message: BusMessage) -> None:
+            if message.reply:
+                await self.bus.answer(message, encode(describe()))
+
         answers = {"PING": self._ping, "INFO": self._info, "STATS": self._stats}
-        for verb, answer in answers.items():
+        for verb, describe in answers.items():
             for address in ((), (self.name,), (self.name, self.id)):
-                subject = subjects.discovery(verb, *address)
-                yield Interest(subject, self._discovery_handler(answer))
+                yield Interest(subjects.discovery(verb, *address), partial(reply, describe))
 
     def _interest(self, endpoint: ServiceEndpoint) -> Interest:
         async def handle(message: BusMessage) -> None:
@@ -204,13 +209,6 @@ class Participant:
         endpoint.last_error = error.code
         reply = ErrorReply.of(error)
         return encode(seal(reply, type="error", source=self.name)), reply.headers()
-
-    def _discovery_handler(self, answer: "Callable[[], ServiceAnswer]") -> Handler:
-        async def handle(message: BusMessage) -> None:
-            if message.reply:
-                await self.bus.answer(message, encode(answer()))
-
-        return handle
 
     def _ping(self) -> "ServiceAnswer":
         return ServiceAnswer(type="io.nats.micro.v1.ping_response", name=self.name, id=self.id)
