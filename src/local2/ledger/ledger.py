@@ -3,7 +3,7 @@
 from local2.ledger.engines import Database
 from local2.ledger.operations.audit import LedgerAudit
 from local2.ledger.operations.backlog import TaskQueue
-from local2.ledger.operations.browsing import Browsing
+from local2.ledger.operations.browsing import LedgerBrowsing
 from local2.ledger.operations.conversations import Conversations
 from local2.ledger.operations.documents import LedgerDocuments
 from local2.ledger.operations.erasures import Erasures
@@ -58,7 +58,7 @@ class Ledger:
         self.upkeep = Upkeep(rows, topics)
         self.audit = LedgerAudit(rows, topics)
         self.searches = Searches(database, rows, budgets)
-        self.browsing = Browsing(rows)
+        self.browsing = LedgerBrowsing(rows)
         self.exports = Exports(rows)
         after_import = topics.forget_all, self.knowledge.forget_held
         self.imports = Imports(rows, after_import)

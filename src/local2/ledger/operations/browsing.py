@@ -135,7 +135,7 @@ class _Message(NamedTuple):
     session_id: str | None
 
 
-class Browsing(Part):
+class LedgerBrowsing(Part):
     """Shows one tenant's records."""
 
     @reads
