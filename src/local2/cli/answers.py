@@ -162,3 +162,14 @@ def progress(output: Output) -> "Progress":
 
     description = TextColumn("{task.description}", markup=False)
     return output.progress(description, BarColumn(), MofNCompleteColumn())
+
+
+def bytes_progress(output: Output) -> "Progress":
+    """Make a progress bar of bytes."""
+    from rich.progress import (  # noqa: PLC0415 - few commands show one
+        BarColumn,
+        DownloadColumn,
+        TextColumn,
+    )
+
+    return output.progress(TextColumn("{task.description}"), BarColumn(), DownloadColumn())

@@ -8,14 +8,13 @@ import asyncio
 from pathlib import Path
 
 import click
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 from rich.table import Table
 
 from local2.backup.generations import BackupFolder
 from local2.backup.restoring import restore as restore_backup
 from local2.backup.sealing import Decrypter
 from local2.backup.verifying import verify_backup
-from local2.cli.answers import shown_time
+from local2.cli.answers import bytes_progress, shown_time
 from local2.cli.commands import PATH, command
 from local2.cli.output import FAILED, Output, run_async, shown, uncut
 from local2.cli.upkeep import stack_bus
@@ -135,10 +134,6 @@ def _list(output: Output, folder: Path) -> None:
         cells = listed.generation, shown_time(listed.at), records, size, note
         table.add_row(*map(shown, cells))
     output.table(table)
-
-
-def bytes_progress(output: Output) -> Progress:
-    return output.progress(TextColumn("{task.description}"), BarColumn(), DownloadColumn())
 
 
 def _verify(

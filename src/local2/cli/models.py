@@ -3,7 +3,7 @@
 import click
 import msgspec
 
-from local2.cli.backup import bytes_progress
+from local2.cli.answers import bytes_progress
 from local2.cli.commands import command
 from local2.cli.output import Output
 from local2.model_files import HUB, MODELS, PATHS, fetch_model
