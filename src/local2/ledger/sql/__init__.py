@@ -7,6 +7,8 @@ from importlib.resources import files
 SCHEMA_FILE = "schema.sql"
 """The file of an engine with its tables."""
 _NAME = re.compile(r"^-- (name|part): (\w+)$", re.MULTILINE)
+_COMMENT = re.compile(r"^--.*\n?", re.MULTILINE)
+"""A line of its own: it says something of the statement that follows it."""
 _NUMBER = re.compile(r"^-- number: (\d+)$", re.MULTILINE)
 
 
@@ -38,10 +40,11 @@ def named(texts: Iterable[str]) -> dict[str, str]:
     for text in texts:
         parts: dict[str, str] = {}
         _, *pieces = _NAME.split(text)
-        for what, name, piece in zip(pieces[::3], pieces[1::3], pieces[2::3], strict=True):
+        for what, name, written in zip(pieces[::3], pieces[1::3], pieces[2::3], strict=True):
+            piece = _COMMENT.sub("", written).strip()
             if name in found or name in parts:
                 raise ValueError(f"Two statements are named {name}.")
             for part, included in parts.items():
-                piece = piece.replace(f"{{{part}}}", included)  # noqa: PLW2901 - with its parts
-            (parts if what == "part" else found)[name] = piece.strip()
+                piece = piece.replace(f"{{{part}}}", included)
+            (parts if what == "part" else found)[name] = piece
     return found
