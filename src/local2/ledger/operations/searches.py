@@ -94,7 +94,7 @@ class SearchRun(Generic[D, T]):
 
     def draft_whole(self, tx: Transaction, columns: Columns) -> Drafted[D]:
         """The draft for a whole memory, made before the question's vector arrives."""
-        pool = self._pool(tx)
+        pool = Pool(tx, self.filter)
         # What the search may find: the ledger applies the conditions.
         asked = pool.pending_question()
         if self.filter.is_open:
@@ -112,7 +112,7 @@ class SearchRun(Generic[D, T]):
     def choose_from_whole(self, tx: Transaction, meaning: VectorResult, drafted: Drafted[D]) -> T:
         """The choice from a whole memory."""
         worded, draft = drafted
-        pool = self._pool(tx)
+        pool = Pool(tx, self.filter)
 
         def details_of(wanted: DetailRequest) -> Details:
             found = pool.details(
@@ -126,11 +126,11 @@ class SearchRun(Generic[D, T]):
 
     def has_retired_since(self, tx: Transaction) -> bool:
         """Whether searched records were retired after `as_of`: the columns lack them."""
-        return bool(self._pool(tx).retired_rows())
+        return bool(Pool(tx, self.filter).retired_rows())
 
     def pool_by_words(self, tx: Transaction) -> PoolMatches:
         """The candidates by words and topics."""
-        pool = self._pool(tx)
+        pool = Pool(tx, self.filter)
         return self._full_text.pool(tx, self._search, self.filter, pool)
 
     def choose_from_pool(
@@ -148,7 +148,7 @@ class SearchRun(Generic[D, T]):
         Raises:
             HiddenByOthersError: Too few of the hits are visible, and `nearest` is None.
         """
-        pool = self._pool(tx, pooled.pool)
+        pool = Pool(tx, self.filter, pooled.pool)
         if meaning.hits is not None:
             pool.add(_nearest(pool, meaning.hits) if nearest is None else nearest)
         related = pool.related(list(pool.candidates))
@@ -177,7 +177,7 @@ class SearchRun(Generic[D, T]):
         if meaning.hits is None:
             return self.choose_from_pool(tx, pooled, meaning, [])
         rows = nearest_rows(tx, self.filter, meaning.hits, WIDER_NEAREST)
-        nearest = self._pool(tx, pooled.pool).take_first(rows, NEAREST)
+        nearest = Pool(tx, self.filter, pooled.pool).take_first(rows, NEAREST)
         if len(nearest) < MIN_VISIBLE and len(rows) == WIDER_NEAREST:
             raise HiddenByOthersError
         return self.choose_from_pool(tx, pooled, meaning, nearest)
@@ -188,9 +188,9 @@ class SearchRun(Generic[D, T]):
             return []
 
         def compared(tx: Transaction, rows: list[int]) -> list[tuple[float, int]]:
-            return self._pool(tx).compare_vectors(rows, hits, NEAREST)
+            return Pool(tx, self.filter).compare_vectors(rows, hits, NEAREST)
 
-        own = await self._rows.read(lambda tx: self._pool(tx).own_rows())
+        own = await self._rows.read(lambda tx: Pool(tx, self.filter).own_rows())
         best: list[tuple[float, int]] = []
         for start in range(0, len(own), OWN_RECORDS):
             best += await self._rows.read(compared, own[start : start + OWN_RECORDS])
@@ -201,9 +201,6 @@ class SearchRun(Generic[D, T]):
         if self._may_run_again and any(row not in found.records for row in wanted.records):
             raise RetiredMeanwhileError
         return found
-
-    def _pool(self, tx: Transaction, former: Pool | None = None) -> Pool:
-        return Pool(tx, self.filter, former)
 
 
 def _nearest(pool: Pool, hits: VectorHits) -> list[int]:
