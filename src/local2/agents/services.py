@@ -51,7 +51,7 @@ from local2.errors import (
     TooLargeError,
 )
 from local2.memory.service import MemoryService
-from local2.memory.tenant import Memories
+from local2.memory.tenant import Memories, Memory
 from local2.protocol import services as declared
 from local2.protocol import subjects
 from local2.protocol.browsing import Rights
@@ -66,8 +66,6 @@ from local2.protocol.maintenance import (
     LetterRequest,
     MemoryStatus,
     Reindex,
-    TaskReport,
-    TaskRequest,
     TenantAgent,
     TenantReport,
     VerificationRequest,
@@ -145,6 +143,11 @@ class Request(msgspec.Struct, Generic[P], frozen=True, kw_only=True):
     @property
     def tenant(self) -> str:
         return self.memory.caller.tenant
+
+    @property
+    def tenant_memory(self) -> Memory:
+        """The whole memory of the caller's tenant."""
+        return self.parts.memories.of_tenant(self.tenant)
 
 
 class Service(msgspec.Struct, Generic[P, A], frozen=True):
@@ -278,7 +281,7 @@ async def say_rights(request: Request[Empty]) -> Rights:
 
 async def start_reindex(request: Request[Reindex]) -> MemoryStatus:
     """Start a reindex; if that fails, the status contains the reason."""
-    memory = request.parts.memories.of_tenant(request.tenant)
+    memory = request.tenant_memory
     embedder = request.payload.embedder
     try:
         if embedder is None:
@@ -298,8 +301,7 @@ async def start_reindex(request: Request[Reindex]) -> MemoryStatus:
 
 async def read_status(request: Request[Any], problem: str | None = None) -> MemoryStatus:
     parts = request.parts
-    memory = parts.memories.of_tenant(request.tenant)
-    return await status_of(parts.bus, memory, parts.turns_problem, problem)
+    return await status_of(parts.bus, request.tenant_memory, parts.turns_problem, problem)
 
 
 def compare_indexes(started: WorkerReady, parts: ServiceParts) -> None:
@@ -346,14 +348,9 @@ async def find_letter(request: Request[LetterRequest]) -> LetterFound:
     return answer
 
 
-async def report_tasks(request: Request[TaskRequest]) -> TaskReport:
-    backlog = request.parts.memories.of_tenant(request.tenant).backlog
-    return await backlog.report(request.payload)
-
-
 async def find_problems(request: Request[Empty]) -> Findings:
     parts = request.parts
-    memory = parts.memories.of_tenant(request.tenant)
+    memory = request.tenant_memory
     settings = memory.settings
     status = await read_status(request)
     found = [*findings_of(status, settings)]
@@ -378,7 +375,7 @@ async def find_problems(request: Request[Empty]) -> Findings:
 
 async def report_tenant(request: Request[Empty]) -> TenantReport:
     parts = request.parts
-    usage = await parts.memories.of_tenant(request.tenant).ledger.records.usage()
+    usage = await request.tenant_memory.ledger.records.usage()
     report = TenantReport(
         tenant=request.tenant,
         records=usage.records,
@@ -410,7 +407,7 @@ async def rotate_tokens(request: Request[Empty]) -> TenantReport:
         raise BadRequestError(
             "The memory has no accounts.", remedy="`local2 tenants init` creates them."
         )
-    if len(await request.parts.memories.of_tenant(request.tenant).ledger.live_stacks()) > 1:
+    if len(await request.tenant_memory.ledger.live_stacks()) > 1:
         # The others would refuse what is signed with a key that they do not have.
         raise BadRequestError(
             "Several stacks serve this memory, each with its own copy of the accounts.",
@@ -443,11 +440,11 @@ SERVICES: Sequence[ServiceGroup] = (
         services=(
             Service(declared.STATUS, read_status),
             Service(declared.REINDEX, start_reindex),
-            Service(declared.TASKS, report_tasks),
             Service(
-                declared.RETENTION,
-                lambda request: request.parts.memories.of_tenant(request.tenant).retention.report(),
+                declared.TASKS,
+                lambda request: request.tenant_memory.backlog.report(request.payload),
             ),
+            Service(declared.RETENTION, lambda request: request.tenant_memory.retention.report()),
             Service(declared.FINDINGS, find_problems),
             Service(declared.TENANT, report_tenant),
             Service(declared.ROTATE_TOKEN_KEY, rotate_tokens),
