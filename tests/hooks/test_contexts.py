@@ -11,9 +11,9 @@ from local2.hooks.context import (
     join_context,
     without_contexts,
 )
+from local2.prompt_context import recalled_lines
 from local2.protocol.envelope import utc_now
 from local2.protocol.memory_tools import ItemRelation, LaterStatement, RecalledItem
-from local2.quoting import recalled_lines
 
 SIZES = st.lists(st.integers(0, MAX_CONTEXT_CHARACTERS // 4), max_size=20)
 """Characters of the lines of a section."""

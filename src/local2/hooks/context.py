@@ -17,22 +17,19 @@ import msgspec
 from local2.home import CLIENTS_LOCK, running_url
 from local2.hooks.state import Session, Situation
 from local2.hooks.wire import Wire, WireRequest
-from local2.protocol.envelope import decode, encode, seal, utc_now
-from local2.protocol.memory_tools import RecalledItems, SessionContent, TopMemories
-from local2.protocol.payloads import Json, ToolRequest, ToolResult
-from local2.protocol.subjects import tool_request
-from local2.quoting import (
+from local2.prompt_context import (
     FOREWORD,
     MAX_QUERY_CHARACTERS,
     MEMORY_SECTION,
     RECALLED_SECTION,
     SEARCHED_ITEMS,
-    TOP_MEMORIES_SECTION,
-    memory_line,
-    note_line,
     recalled_lines,
-    section,
 )
+from local2.protocol.envelope import decode, encode, seal, utc_now
+from local2.protocol.memory_tools import RecalledItems, SessionContent, TopMemories
+from local2.protocol.payloads import Json, ToolRequest, ToolResult
+from local2.protocol.subjects import tool_request
+from local2.quoting import TOP_MEMORIES_SECTION, memory_line, note_line, section
 
 MAX_CONTEXT_CHARACTERS = 10_000
 """Maximum characters of a context with everything in it. Each of its sections has bounds of its

@@ -25,19 +25,19 @@ from local2.client.blocking import wait_in
 from local2.client.items import Items
 from local2.client.memory import Memory, connect
 from local2.errors import ForbiddenError
-from local2.protocol.conversation import IngestReport
-from local2.protocol.envelope import new_id
-from local2.protocol.items import ItemKey, ItemPut, StoredItem, check_item_size
-from local2.protocol.memory_tools import RecalledItem, RecalledItems, Receipt
-from local2.protocol.payloads import Json, split_into_parts
-from local2.quoting import (
+from local2.prompt_context import (
     FOREWORD,
     MAX_QUERY_CHARACTERS,
     MEMORY_SECTION,
     SEARCHED_ITEMS,
     recalled_lines,
-    section,
 )
+from local2.protocol.conversation import IngestReport
+from local2.protocol.envelope import new_id
+from local2.protocol.items import ItemKey, ItemPut, StoredItem, check_item_size
+from local2.protocol.memory_tools import RecalledItem, RecalledItems, Receipt
+from local2.protocol.payloads import Json, split_into_parts
+from local2.quoting import section
 
 R = TypeVar("R")
 T = TypeVar("T")
