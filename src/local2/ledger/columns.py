@@ -135,6 +135,13 @@ class Postings(NamedTuple):
     packed: Positions
 
     @classmethod
+    def of_all(cls, positions: Positions) -> "Postings":
+        """The postings of a word that is once in each of these texts, and in all their passages."""
+        count = len(positions)
+        packed = positions << POSITION_SHIFT | ((1 << MAX_PASSAGES) - 1 << COUNT_BITS) | 3
+        return cls(positions, np.ones(count), np.ones(count, bool), packed)
+
+    @classmethod
     def joined(cls, of_forms: Sequence["Postings"]) -> "Postings":
         """The postings of a word from those of the stems of its forms."""
         found = [each for each in of_forms if len(each.positions)] or of_forms[:1]

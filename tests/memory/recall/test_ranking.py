@@ -64,6 +64,26 @@ async def test_a_short_message_is_found_by_the_words_of_the_one_before_it(
     assert found["Only iridium."].words == 0
 
 
+async def test_what_is_from_the_time_that_a_question_names_has_the_words_that_name_it(
+    richard: MemoryService,
+) -> None:
+    on_that_day = "Nobody fell into the harbour."
+    said = {
+        on_that_day: NOW - timedelta(days=1),
+        "Bought a lamp.": NOW - timedelta(days=2),
+        "The dentist is on Thursday.": NOW - timedelta(days=40),
+        "The last train leaves at ten.": NOW - timedelta(days=60),
+    }
+    for number, (text, at) in enumerate(said.items()):
+        await richard.intake.store_conversation([chat_message(text, timestamp=at)], f"s{number}")
+
+    first, *others = await items(richard, "What did I do last Thursday?")
+
+    assert first == on_that_day
+    assert set(others) == {"The dentist is on Thursday.", "The last train leaves at ten."}
+    assert list(await items(richard, "What is on Thursday?")) == ["The dentist is on Thursday."]
+
+
 async def test_a_long_message_gains_little_from_its_neighbours(richard: MemoryService) -> None:
     long = "Only iridium. " + "Here is more of it. " * 300
     await richard.intake.store_conversation(

@@ -8,7 +8,8 @@ import numpy as np
 
 from local2.language.features import HEAD, MAX_PASSAGES
 from local2.language.forms import stems_of
-from local2.language.words import stems
+from local2.language.time import Window
+from local2.language.words import informative_words, stems
 from local2.ledger.columns import EXTRACTED, Array, Flags, Positions, Postings, View
 from local2.ledger.search import Matches, WordMatches
 from local2.memory.recall.query import Query
@@ -65,7 +66,9 @@ class Wording:
         self.has_word: Flags = np.zeros(view.size, bool)
         self.own_coverage: Array = np.zeros(view.size)
         """The part of the question, by rarity, that each record has without neighbours: 0 to 1."""
-        terms = self.terms = list(_terms(worded, query))
+        self.in_window = _in_window(view, query.window)
+        """Which records are from the time that the question names."""
+        terms = self.terms = list(_terms(worded, query, self.in_window))
         self.stems = frozenset(stem for term in terms for stem in term.stems)
         self.has_terms: Flags = np.zeros((len(terms), view.size), bool)
         """Which terms of the question each record has, anywhere in its text."""
@@ -231,15 +234,29 @@ def _long(view: View) -> Positions:
     return np.flatnonzero(view.column["length"] > HEAD)
 
 
-def _terms(worded: WordMatches, query: Query) -> Iterator[_Term]:
+def _in_window(view: View, window: Window | None) -> Flags:
+    if window is None:
+        return np.zeros(view.size, bool)
+    since = window.since.timestamp() if window.since else -math.inf
+    until = window.until.timestamp() if window.until else math.inf
+    time = view.column["time"]
+    return np.asarray((time >= since) & (time < until))
+
+
+def _terms(worded: WordMatches, query: Query, in_window: Flags) -> Iterator[_Term]:
     """Yield the words of the question; those in few records weigh most.
 
     Of a statement, also those in few stretches of talk: its greeting and its manner are in many.
+    The records from a time that the question names have the words that name it.
     """
     wanted = dict.fromkeys(map(stems_of, query.terms))
+    of_time = frozenset(map(stems_of, informative_words(query.window.text if query.window else "")))
+    dated = Postings.of_all(np.flatnonzero(in_window))
     found: list[_Term] = []
     for forms in wanted:
         postings = Postings.joined([worded.view.postings(stem) for stem in forms])
+        if forms in of_time:
+            postings = Postings.joined([postings, dated])
         having = worded.count_having(forms, len(postings.positions))
         ahead = worded.count_having(forms, int(postings.ahead.sum()))
         rarity = math.log((worded.total + 1) / (ahead + 0.5))

@@ -167,15 +167,8 @@ class Draft:
             by_named = NAMED_FIRSTHAND * named * view.column["firsthand"] / 4
             firsthand = firsthand + ~view.column["machine"] * by_named
 
-        time = view.column["time"]
-        in_window = np.zeros(view.size)
-        if query.window is not None:
-            since, until = query.window.since, query.window.until
-            after = time >= since.timestamp() if since else np.ones(view.size, bool)
-            before = time < until.timestamp() if until else np.ones(view.size, bool)
-            in_window = (after & before).astype(np.float64)
         # New records gain a little; all but `core` records fade.
-        days = np.maximum((now.timestamp() - time) / DAY, 0.0)
+        days = np.maximum((now.timestamp() - view.column["time"]) / DAY, 0.0)
         loss, half_life = view.derive(_fading)
         fading = loss * (1 - np.exp2(-days / half_life))
 
@@ -186,7 +179,7 @@ class Draft:
             "timed": asking * view.derive(_timed, query.asks_when),
             "density": asking * view.derive(_dense),
             "recent": query.stating * query.continues * view.derive(_recent),
-            "time": TIME * in_window,
+            "time": np.where(self.wording.in_window, TIME, 0.0),
             "importance": view.derive(_importance),
             "age": NEW * np.exp2(-days / NEW_DAYS) - fading,
             "topic": np.where(self.topics, TOPIC, 0.0),
