@@ -193,7 +193,7 @@ class ServiceHost(Participant):
         self._group = group
         self._parts = parts
         self._running = RunningCalls()
-        self.serve(subjects.MEMORY_RUNNING, partial(self._running.tell, self), limit=None)
+        self._running.tell_on(self, subjects.MEMORY_RUNNING)
         limit = None if group.slots else CONCURRENT_MESSAGES
         for service in group.services:
             match service:

@@ -19,6 +19,7 @@ from local2.bus.identity import signed
 from local2.bus.outputs import with_preview
 from local2.bus.participant import Participant
 from local2.errors import (
+    BadRequestError,
     BusError,
     CancelledCallError,
     DeadlineError,
@@ -103,8 +104,7 @@ class ToolHost(Participant):
         self.serve(subjects.tool_cancel(tool.name), self._cancel, limit=None)
         if tool.annotations.read_only_hint or tool.annotations.idempotent_hint:
             # Others answer nothing: their calls must not be repeated.
-            tell = partial(self._running.tell, self)
-            self.serve(subjects.tool_running(tool.name), tell, limit=None)
+            self._running.tell_on(self, subjects.tool_running(tool.name))
         self.serve(subjects.TOOL_SCHEMA_REQUEST, self._announce)
 
     async def started(self) -> None:
@@ -316,13 +316,20 @@ class RunningCalls:
         self._cancelled.discard(key)
         return True
 
-    async def tell(self, host: Participant, message: BusMessage) -> None:
-        """Tell a caller whether the host runs its call; every host that may do so receives this."""
-        if (header := header_of(message.data)) is not None and header.correlation_id:
+    def tell_on(self, host: Participant, subject: str) -> None:
+        """Let the host tell callers whether it runs their calls, as every host of them does."""
+
+        async def tell(message: BusMessage) -> Running:
+            header = header_of(message.data)
+            if header is None or not header.correlation_id:
+                raise BadRequestError(
+                    "correlation_id: the message has none.",
+                    remedy="It is the id of the request that is asked for.",
+                )
             caller = host.bus.identity.caller_of(message, header)
-            running = _call_key(caller, header.correlation_id) in self._tasks
-            answer = seal(Running(running=running), type="running", source=host.name)
-            await host.bus.answer(message, encode(answer))
+            return Running(running=_call_key(caller, header.correlation_id) in self._tasks)
+
+        host.answer(subject, tell, type="running", queue="", limit=None)
 
     def cancel(self, caller: Caller, request_id: str) -> None:
         """Cancel a call of this caller, if it runs in this host."""

@@ -98,7 +98,7 @@ class GeneratorAgent(Participant):
         self._resources = AsyncExitStack()
         self.serve(subjects.QUERY_RECEIVED, self._receive, queue=NAME, limit=None)
         self.serve(subjects.QUERY_CANCEL, self._cancel, limit=None)
-        self.serve(subjects.QUERY_RUNNING, partial(self._running.tell, self), limit=None)
+        self._running.tell_on(self, subjects.QUERY_RUNNING)
         # Each generator clears what it has of the session.
         self.serve(subjects.SESSION_CLEAR, self._clear, queue="" if beside_others else NAME)
         self.serve(subjects.MEMORY_FORGOTTEN, self._forget)
