@@ -17,8 +17,8 @@ from local2.client.tools import call_tool
 from local2.errors import BusTimeoutError
 from local2.memory.tenant import Memories, Memory
 from local2.protocol import subjects
-from local2.protocol.maintenance import TaskRequest
 from local2.protocol.envelope import decode
+from local2.protocol.maintenance import TaskRequest
 from local2.protocol.payloads import Empty, ErrorReply, ToolHints, ToolResult
 from local2.protocol.services import STATUS, TASKS
 from local2.protocol.tool import Tool
