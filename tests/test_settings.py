@@ -96,6 +96,9 @@ def test_an_empty_variable_means_an_empty_text_or_none(folder: Path) -> None:
         pytest.param(b"7: top_k", "Expected", id="a number as a key"),
         pytest.param(b"- top_k", "must hold `key: value` lines", id="a list"),
         pytest.param(b"top_k: [", "Cannot read", id="not YAML"),
+        pytest.param(
+            b"top_k: 7\ntop_k: 8", "A key is repeated (line 2, column 1)", id="a key given twice"
+        ),
         pytest.param(b"top_k: \xff", "Cannot read", id="not UTF-8"),
         pytest.param(b"top_k: 2026-13-45", "not YAML: month", id="a date that is none"),
         pytest.param(b"top_k: 0x_", "not YAML", id="a number without digits"),

@@ -86,16 +86,31 @@ def read_yaml(text: str) -> Any:
     """The value of a YAML text.
 
     Raises:
-        ConfigError: It is not YAML, or contains an invalid number or date.
+        ConfigError: It is not YAML, repeats a key, or contains an invalid number or date.
     """
     import yaml
 
+    def place(mark: yaml.Mark | None) -> str:
+        return f" (line {mark.line + 1}, column {mark.column + 1})" if mark is not None else ""
+
+    class Loader(yaml.SafeLoader):
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+            """Refuse repeated keys, of which PyYAML would only keep the last."""
+            seen = set[str]()
+            for key, _ in node.value:
+                if isinstance(key, yaml.ScalarNode):
+                    if key.value in seen:
+                        raise ConfigError(f"A key is repeated{place(key.start_mark)}.")
+                    seen.add(key.value)
+            return super().construct_mapping(node, deep)
+
     try:
-        return yaml.safe_load(text)
+        return yaml.load(text, Loader)  # noqa: S506 - it is a SafeLoader
+    except ConfigError:
+        raise
     except yaml.YAMLError as error:  # its message would quote content, maybe a password
         mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
-        where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark is not None else ""
-        raise ConfigError(f"It is not YAML{where}.") from None
+        raise ConfigError(f"It is not YAML{place(mark)}.") from None
     except Exception as error:  # noqa: BLE001 - PyYAML lets errors of int() and others through
         raise ConfigError(f"It is not YAML: {str(error).partition(':')[0]}.") from None
 

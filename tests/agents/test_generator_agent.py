@@ -15,10 +15,12 @@ from local2.bus.connection import BusMessage, Connection
 from local2.bus.streams import ensure_streams
 from local2.bus.tool_host import ToolHost
 from local2.client.queries import QueryClient
+from local2.endpoint.address import Endpoint
 from local2.errors import ModelError
 from local2.generator import publication
 from local2.generator.agent import GeneratorAgent
 from local2.llm.ollama import OllamaModel
+from local2.llm.openai import OpenAIModel
 from local2.memory.tenant import Memories, Memory
 from local2.protocol.envelope import Caller, decode
 from local2.protocol.lenient.turns import QUERY_EXAMPLE
@@ -27,6 +29,7 @@ from local2.protocol.tool import Tool, ToolOutput
 from local2.settings import GeneratorSettings
 from local2.tools.catalog import memory_tools
 from stand_ins.ollama_server import OllamaStandIn, Reply
+from stand_ins.openai_server import OpenAIStandIn
 from waiting import eventually
 
 SAVE_NAME = ("save_topic", {"topic": "user.name", "content": "Richard"})
@@ -124,6 +127,27 @@ async def test_a_failing_and_a_missing_tool_become_messages_to_the_model(
     assert missing["content"] == f"Error: no tool open_door. Tools: {names}."
     assert [call.ok for call in turn.tool_calls] == [False, False]
     assert turn.answer == "I cannot."
+
+
+@pytest.mark.usefixtures("tools", "memory_agent")
+@pytest.mark.parametrize("written", ['{"topic": ', "[1]", "user.name"])
+async def test_arguments_that_are_no_json_object_become_a_message_to_the_model(
+    bus: Connection, client: QueryClient, openai: OpenAIStandIn, written: str
+) -> None:
+    call = {"index": 0, "function": {"name": "recall_topic", "arguments": written}}
+    choice = {"delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}
+    asked = b"data: " + msgspec.json.encode({"choices": [choice]}) + b"\n\n"
+    openai.script(Reply(raw=asked), Reply(content="Which topic?"))
+    endpoint = Endpoint(url=openai.url, key=None, settings="config/generator.yaml")
+    model = await OpenAIModel.open("gemma4", temperature=0, endpoint=endpoint)
+    async with GeneratorAgent(bus, model, GeneratorSettings()):
+        turn = await client.ask("What is it?", caller=RICHARD)
+    await model.close()
+
+    (told,) = [m for m in openai.bodies("chat/completions")[-1]["messages"] if m["role"] == "tool"]
+    assert told["content"].startswith("Error (invalid_arguments): The arguments of recall_topic")
+    assert [(call.name, call.ok) for call in turn.tool_calls] == [("recall_topic", False)]
+    assert turn.answer == "Which topic?"
 
 
 class NoArgs(msgspec.Struct):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from calling import RICHARD
+from calling import RICHARD, ask, call
 from local2.bus.connection import Connection
 from local2.bus.streams import publish_durably
 from local2.client.tools import Toolbox, call_tool
@@ -15,6 +15,7 @@ from local2.errors import MAX_ABRIDGED, abridged, quoted
 from local2.ledger.engines.sqlite.database import Database
 from local2.memory.tenant import Memories, Memory
 from local2.tools.catalog import memory_tools
+from stored import records
 from turns import GENERATION, all_done, episodes, letters, turn
 from waiting import eventually
 
@@ -56,6 +57,54 @@ async def test_no_error_about_a_message_repeats_much_of_it(
     result = await call_tool(bus, "ingest", message_, caller=RICHARD)
 
     assert result.ok or len(result.content) < 1_000
+
+
+@pytest.mark.parametrize(
+    ("tool", "args"),
+    [
+        ("note", {"content": "Invoices are checked.", "role": "chi\0ef"}),
+        ("save_memory", {"content": "Gold is dense.", "metadata": {"query_id": "q\0"}}),
+        ("ingest", {"messages": [{"role": "us\0er", "content": "Hi"}]}),
+        ("ingest", {"messages": [{"role": "user", "content": "Hi", "id": "m\0"}]}),
+        ("ingest", {"messages": [{"role": "user", "content": "Hi"}], "session_id": "s\0"}),
+    ],
+)
+async def test_a_name_with_nul_is_refused_and_the_error_says_so(
+    bus: Connection, tools: Memory, database: Database, tool: str, args: dict[str, Any]
+) -> None:
+    assert tools is not None
+    result = await ask(bus, tool, args)
+
+    assert result.error is not None
+    assert result.error.code == "invalid_arguments"
+    assert "NUL" in result.error.message
+    assert await records(database) == []
+
+
+@pytest.mark.usefixtures("memory_agent")
+@pytest.mark.parametrize(
+    ("subject", "message"),
+    [
+        (GENERATION, {"user": "a\0b", "payload": {"query": "Who?", "answer": "I."}}),
+        ("response.feedback", {"user": "ada", "payload": {"query_id": "q\0", "score": 1}}),
+    ],
+)
+async def test_a_turn_or_rating_whose_name_has_nul_is_a_dead_letter(
+    bus: Connection, subject: str, message: dict[str, Any]
+) -> None:
+    await publish_durably(bus, subject, json.dumps(message).encode())
+    await all_done(bus)
+
+    (letter,) = [stored.letter for stored in await letters(bus)]
+    assert "without NUL" in letter.reason
+
+
+@pytest.mark.usefixtures("tools")
+async def test_nul_in_content_is_stored_and_returned_as_it_came(bus: Connection) -> None:
+    await call(bus, "save_topic", {"topic": "user.metal", "content": "Os\0mium"})
+
+    found = await call(bus, "recall_topic", {"topic": "user.metal"})
+    assert found["content"] == "Os\0mium"
 
 
 @pytest.mark.usefixtures("memory_agent")

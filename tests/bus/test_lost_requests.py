@@ -17,8 +17,9 @@ from local2.client.tools import call_tool
 from local2.errors import BusTimeoutError
 from local2.memory.tenant import Memories, Memory
 from local2.protocol import subjects
+from local2.protocol.envelope import decode
 from local2.protocol.maintenance import TaskRequest
-from local2.protocol.payloads import Empty, ToolHints, ToolResult
+from local2.protocol.payloads import Empty, ErrorReply, ToolHints, ToolResult
 from local2.protocol.services import STATUS, TASKS
 from local2.protocol.tool import Tool
 from local2.protocol.vectors import VectorItem
@@ -170,3 +171,18 @@ async def test_a_request_to_a_service_is_answered_by_another_stack_unless_it_cha
         assert (await asyncio.wait_for(asking, 15)).records == 0
         with pytest.raises(BusTimeoutError):
             await changing
+
+
+@pytest.mark.parametrize("question", [b"", b"[]", b"{}", b'{"correlation_id": "", "payload": {}}'])
+async def test_who_asks_for_no_request_is_told_so(
+    bus: Connection, memory: Memory, notes: Notes, question: bytes
+) -> None:
+    async with (
+        ToolHost(bus, noting(notes)),
+        service_host("housekeeper", bus, Memories(memory)),
+    ):
+        for subject in (subjects.tool_running("note"), subjects.MEMORY_RUNNING):
+            answer = await bus.request(subject, question, timeout=5)
+            refused = decode(answer.data, ErrorReply).payload
+            assert refused.code == "bad_request"
+            assert "correlation_id" in refused.message

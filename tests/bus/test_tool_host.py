@@ -191,6 +191,15 @@ async def test_a_tool_that_only_reads_ends_when_its_caller_no_longer_waits(
             "length <= 20 - at `text`",
             id="oversized",
         ),
+        *(
+            pytest.param(
+                {field: "a\0b", "payload": {"args": {"text": "x"}}},
+                "bad_request",
+                f"{field}: 'a\\x00b' contains the character NUL",
+                id=f"NUL in {field}",
+            )
+            for field in ("user", "source", "session_id", "query_id", "id")
+        ),
         pytest.param(
             {"deadline_utc": "2001-01-01T00:00:00Z", "payload": {"args": {"text": "x"}}},
             "deadline_exceeded",

@@ -96,7 +96,7 @@ async def test_a_checkpoint_that_is_too_large_is_refused_with_a_remedy(
 
 
 async def test_threads_with_similar_names_are_different(saver: LocalSaver) -> None:
-    names = ["t", "T", "t1", 't"', "t,", "%", "'; DROP TABLE item; --", "t\x00"]
+    names = ["t", "T", "t1", 't"', "t,", "%", "'; DROP TABLE item; --"]
     for name in names:
         await put(saver, name, name)
 

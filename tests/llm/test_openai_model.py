@@ -174,13 +174,6 @@ async def test_refused_parameters_are_omitted_from_then_on(
         pytest.param(b"<html>\n", "cannot be read", id="no event"),
         pytest.param(b"data: {\n\n", "cannot be read", id="no JSON"),
         pytest.param(b"data: []\n\n", "cannot be read", id="no object"),
-        pytest.param(
-            piece(
-                {"tool_calls": [{"index": 0, "function": {"name": "f", "arguments": "[1"}}]}, "x"
-            ),
-            "cannot be read",
-            id="arguments are no JSON",
-        ),
     ],
 )
 async def test_pieces_before_a_broken_stream_are_delivered_and_the_break_is_an_error(

@@ -142,11 +142,11 @@ def test_a_failed_call_is_read_as_failed(reported: dict[str, Any]) -> None:
         ({"thinking": 3}, "payload.thinking: expected text, got a number"),
         (
             {"session_id": ["s1"]},
-            "payload.session_id: expected an id of at most 256 characters, got a list",
+            "payload.session_id: expected an id of at most 256 characters without NUL, got a list",
         ),
         (
             {"query_id": "q" * 257},
-            "payload.query_id: expected an id of at most 256 characters, got a text",
+            "payload.query_id: expected an id of at most 256 characters without NUL, got a text",
         ),
     ],
 )

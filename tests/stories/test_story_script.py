@@ -195,6 +195,11 @@ def test_an_error_is_named_with_its_file_and_field(
     ("text", "complaint"),
     [
         pytest.param("name: [", "Cannot read", id="not YAML"),
+        pytest.param(
+            WHOLE.replace("      - restart: true", "      - {say: Hi, expect: [], expect: []}"),
+            "A key is repeated (line",
+            id="checks given twice",
+        ),
         pytest.param("name: 2026-13-45", "not YAML: month", id="a date that is none"),
         pytest.param('name: "\\UFFFFFFFF"', "not YAML", id="a character that is none"),
         pytest.param(

@@ -196,7 +196,7 @@ class ServiceHost(Participant):
         self._group = group
         self._parts = parts
         self._running = RunningCalls(self)
-        self.serve(subjects.MEMORY_RUNNING, self._running.tell, limit=None)
+        self._running.tell_on(subjects.MEMORY_RUNNING)
         limit = None if group.slots else CONCURRENT_MESSAGES
         for service in group.services:
             match service:

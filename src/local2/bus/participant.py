@@ -108,11 +108,15 @@ class Participant:
         answer: Answer,
         *,
         type: str = "answer",  # noqa: A002 - the envelope's name for it
+        queue: str | None = None,
         limit: int | None = CONCURRENT_MESSAGES,
         tenant: str | None = subjects.ANY_TENANT,
         inner: bool = False,
     ) -> None:
-        """Add an endpoint that answers every request, with a payload or with an error."""
+        """Add an endpoint that answers every request, with a payload or with an error.
+
+        `queue` is by default the name of the participant; the rest is as in `serve`.
+        """
 
         async def handle(message: BusMessage) -> None:
             headers: Headers | None = None
@@ -128,7 +132,12 @@ class Participant:
             await self.bus.answer(message, data, headers)
 
         endpoint = self.serve(
-            subject, handle, queue=self.name, limit=limit, tenant=tenant, inner=inner
+            subject,
+            handle,
+            queue=self.name if queue is None else queue,
+            limit=limit,
+            tenant=tenant,
+            inner=inner,
         )
 
     async def acknowledge(self, message: BusMessage, result: ToolResult) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 from local2.bus.connection import BusMessage
 from local2.bus.participant import Participant
-from local2.errors import CancelledCallError
-from local2.protocol.envelope import Caller, encode, header_of, seal
+from local2.errors import BadRequestError, CancelledCallError
+from local2.protocol.envelope import Caller, header_of
 from local2.protocol.payloads import Running
 
 _CallKey = tuple[str, str | None, str | None, str]
@@ -43,13 +43,9 @@ class RunningCalls:
         self._cancelled.discard(key)
         return True
 
-    async def tell(self, message: BusMessage) -> None:
-        """Tell a caller whether the host runs its call; every host that may do so receives this."""
-        if (header := header_of(message.data)) is not None and header.correlation_id:
-            caller = self._host.bus.identity.caller_of(message, header)
-            running = _call_key(caller, header.correlation_id) in self._tasks
-            answer = seal(Running(running=running), type="running", source=self._host.name)
-            await self._host.bus.answer(message, encode(answer))
+    def tell_on(self, subject: str) -> None:
+        """Let the host tell callers whether it runs their calls; all hosts that may do so are asked."""
+        self._host.answer(subject, self._tell, type="running", queue="", limit=None)
 
     async def receive_cancellation(self, message: BusMessage) -> None:
         """Cancel the named call; every host receives this, and the one that runs it acts."""
@@ -67,6 +63,16 @@ class RunningCalls:
     def was_cancelled(self, caller: Caller, request_id: str) -> bool:
         """Whether the caller has cancelled a call that has not ended yet."""
         return _call_key(caller, request_id) in self._cancelled
+
+    async def _tell(self, message: BusMessage) -> Running:
+        header = header_of(message.data)
+        if header is None or not header.correlation_id:
+            raise BadRequestError(
+                "correlation_id: the message has none.",
+                remedy="It is the id of the request that is asked for.",
+            )
+        caller = self._host.bus.identity.caller_of(message, header)
+        return Running(running=_call_key(caller, header.correlation_id) in self._tasks)
 
 
 class _Cancellable:

@@ -102,7 +102,7 @@ class ToolHost(Participant):
         self.serve(subjects.tool_cancel(tool.name), cancel, limit=None)
         if tool.annotations.read_only_hint or tool.annotations.idempotent_hint:
             # Others answer nothing: their calls must not be repeated.
-            self.serve(subjects.tool_running(tool.name), self._running.tell, limit=None)
+            self._running.tell_on(subjects.tool_running(tool.name))
         self.serve(subjects.TOOL_SCHEMA_REQUEST, self._announce)
 
     async def started(self) -> None:

@@ -98,7 +98,7 @@ class GeneratorAgent(Participant):
         self._resources = AsyncExitStack()
         self.serve(subjects.QUERY_RECEIVED, self._receive, queue=NAME, limit=None)
         self.serve(subjects.QUERY_CANCEL, self._running.receive_cancellation, limit=None)
-        self.serve(subjects.QUERY_RUNNING, self._running.tell, limit=None)
+        self._running.tell_on(subjects.QUERY_RUNNING)
         # Each generator clears what it has of the session.
         self.serve(subjects.SESSION_CLEAR, self._clear, queue="" if is_shared else NAME)
         self.serve(subjects.MEMORY_FORGOTTEN, self._forget)

@@ -16,7 +16,7 @@ from local2.bus.outputs import with_preview
 from local2.client.tools import call_tool
 from local2.conversation.context import CalibratedCounter, estimate
 from local2.conversation.message import Message
-from local2.errors import abridged
+from local2.errors import InvalidArgumentsError, abridged, quoted
 from local2.generator.publication import RECORDED_CHARACTERS
 from local2.llm.models import ToolCall, ToolDefinition
 from local2.protocol.envelope import Sender
@@ -53,12 +53,17 @@ class Toolset:
         self.definitions = [_definition(tool) for tool in tools]
 
     async def call(self, call: ToolCall) -> tuple[Message, ToolCallRecord]:
-        """Call one tool. A failure, or a missing tool, becomes a message for the model."""
+        """Call one tool. A failure becomes a message for the model, which may call it again."""
         tool = self._tools.get(call.name)
         if tool is None:
             names = ", ".join(self._tools) or "none"
             result = ToolResult(
                 ok=False, content=f"Error: no tool {abridged(call.name)}. Tools: {names}."
+            )
+        elif call.unread:
+            written = f"The arguments of {call.name} are no JSON object: {quoted(call.unread)}."
+            result = ToolResult.failed(
+                InvalidArgumentsError(written, remedy="Write them as one and call it again.")
             )
         else:
             result = await call_tool(

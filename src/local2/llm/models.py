@@ -21,6 +21,8 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     id: str
     name: str
     arguments: dict[str, Any]
+    unread: str = ""
+    """What the model wrote instead of arguments, if that is no JSON object."""
 
 
 def read_arguments(text: str | None) -> Json:

@@ -92,15 +92,7 @@ class CallsInPieces:
         return reason
 
     def assembled(self) -> tuple[ToolCall, ...]:
-        """The assembled calls.
-
-        Raises:
-            msgspec.MsgspecError: The arguments of a call are not a JSON object.
-        """
-        return tuple(
-            ToolCall(id=call.id, name=call.name, arguments=read_arguments(call.arguments))
-            for call in self._calls
-        )
+        return tuple(call.assembled() for call in self._calls)
 
     def _started_call(self, piece: CallPiece) -> "_Call | None":
         """The call that a piece continues, None if it begins one.
@@ -120,6 +112,13 @@ class _Call(Struct):
     id: str
     name: str = ""
     arguments: str = ""
+
+    def assembled(self) -> ToolCall:
+        try:
+            arguments, unread = read_arguments(self.arguments), ""
+        except (msgspec.MsgspecError, RecursionError):  # the model may write them again
+            arguments, unread = {}, self.arguments
+        return ToolCall(id=self.id, name=self.name, arguments=arguments, unread=unread)
 
 
 def to_openai(message: ChatMessage) -> Json:

@@ -14,9 +14,14 @@ from typing import Annotated, Any, Generic, Literal, TypeVar, get_origin
 import msgspec
 import uuid_utils
 
-from local2.errors import BadRequestError, InvalidArgumentsError, abridged
+from local2.errors import BadRequestError, InvalidArgumentsError, abridged, quoted
 from local2.protocol.json_text import read_json
-from local2.protocol.msgspec_errors import is_about_a_field, is_about_arguments, with_own_names
+from local2.protocol.msgspec_errors import (
+    WITHOUT_NUL,
+    is_about_a_field,
+    is_about_arguments,
+    with_own_names,
+)
 
 P = TypeVar("P")
 
@@ -27,9 +32,13 @@ Role = Literal["reader", "writer", "curator", "admin"]
 """The roles; each also has the permissions of those before it."""
 
 MAX_NAME = 256
-Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
+_OuterName = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
+"""A name in an envelope. `decode` looks for NUL in all of them at once: the patterns of each would
+take longer than the rest of decoding."""
+Name = Annotated[_OuterName, msgspec.Meta(pattern=WITHOUT_NUL)]
 """The name or id of a thing or a person. Names become keys and are part of every answer, so their
-length is limited; 256 characters suffice for any id, path or address in use."""
+length is limited; 256 characters suffice for any id, path or address in use. None contains NUL,
+at which SQLite's JSON functions cut a text."""
 Id = Annotated[Name, msgspec.Meta(min_length=1)]
 """A name that must be given."""
 
@@ -53,14 +62,14 @@ class Envelope(msgspec.Struct, Generic[P], kw_only=True, omit_defaults=True):
     """
 
     payload: P
-    id: Name = ""
-    type: Name = ""
-    source: Name = ""
+    id: _OuterName = ""
+    type: _OuterName = ""
+    source: _OuterName = ""
     timestamp_utc: datetime | None = None
-    user: Name | None = None
-    session_id: Name | None = None
-    query_id: Name | None = None
-    correlation_id: Name | None = None
+    user: _OuterName | None = None
+    session_id: _OuterName | None = None
+    query_id: _OuterName | None = None
+    correlation_id: _OuterName | None = None
     deadline_utc: datetime | None = None
 
 
@@ -183,6 +192,21 @@ def decode(data: bytes, payload: type[P]) -> Envelope[P]:
         BadRequestError: It is not JSON, or not an envelope with such a payload.
         InvalidArgumentsError: The tool's arguments do not match its schema.
     """
+    envelope = _decoded(data, payload)
+    names = (
+        f"{envelope.id}{envelope.type}{envelope.source}{envelope.user}{envelope.session_id}"
+        f"{envelope.query_id}{envelope.correlation_id}"
+    )
+    if "\0" in names:
+        given = ((field, getattr(envelope, field) or "") for field in NAMES)
+        field, name = next((field, name) for field, name in given if "\0" in name)
+        raise BadRequestError(
+            f"{field}: {quoted(name)} contains the character NUL.", remedy="Leave it out."
+        )
+    return envelope
+
+
+def _decoded(data: bytes, payload: type[P]) -> Envelope[P]:
     envelope: Envelope[P]
     try:  # most messages are as they should be: the rest costs nothing until then
         envelope = read_json(data, _decoder(payload).decode)  # type: ignore[arg-type]
@@ -218,9 +242,9 @@ def _with_names(message: Any) -> Any:
 
 
 def name_of(value: Any) -> str | None:
-    """Read a name or an id, which may be a number; None if it is invalid or too long."""
+    """Read a name or an id, which may be a number; None if it is invalid, or no `Name`."""
     match value:
-        case str() if len(value) <= MAX_NAME:
+        case str() if len(value) <= MAX_NAME and "\0" not in value:
             return value
         case bool():
             return None

@@ -32,6 +32,7 @@ from local2.protocol.memories import (
     StatedBy,
     WithRelated,
 )
+from local2.protocol.msgspec_errors import WITHOUT_NUL
 from local2.protocol.payloads import Json, ToolHints
 from local2.protocol.tool import ToolDeclaration
 
@@ -853,7 +854,7 @@ class MakeNote(Arguments, frozen=True):
         msgspec.Meta(min_length=1, max_length=MAX_NOTE, description="The note, in a sentence."),
     ]
     role: Annotated[
-        Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_ROLE)] | None,
+        Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_ROLE, pattern=WITHOUT_NUL)] | None,
         msgspec.Meta(
             description="The role that makes the note, e.g. 'planner'; by default the caller."
         ),

@@ -10,6 +10,9 @@ _ARGUMENTS = re.compile(r" - at `\$\.payload\.args[`.\[]")
 _FIELD = re.compile(r"^Object .* - at `\$\.payload`$| - at `\$\.payload\.")
 _INVALID_CHOICE = re.compile(r"^Invalid enum value .* at `([^`]+)`")
 _TOO_SHORT = "Expected `str` of length >= 1"
+WITHOUT_NUL = r"^[^\x00]*$"
+"""The pattern of texts without NUL."""
+_HAS_NUL = f"Expected `str` matching regex {WITHOUT_NUL!r}"
 _UNKNOWN_FIELD = re.compile(
     r"^Object contains unknown field `(?P<name>.*?)`(?: - at `(?P<part>[^`]+)`)?\.?$"
 )
@@ -38,8 +41,7 @@ def with_own_names(problem: str) -> str:
     Over MCP, HTTP, in Python and on the command line, nobody writes `args` or `payload`:
     `$.payload.args.x` is `x`.
     """
-    problem = problem.replace(_TOO_SHORT, "The text is empty")
-    return _PATH.sub("", _WHOLE.sub(r"\1", problem))
+    return _PATH.sub("", _WHOLE.sub(r"\1", _in_words(problem)))
 
 
 def path_of_invalid_choice(problem: str) -> str | None:
@@ -62,4 +64,10 @@ def split_path(problem: str) -> tuple[str, str]:
     """The problem, and the path to the invalid value: `.role`, or an empty one."""
     what, _, path = problem.rpartition(" - at ")
     what, path = (what, path) if what else (path, "")
-    return what, path.strip("`").removeprefix("$")
+    return _in_words(what), path.strip("`").removeprefix("$")
+
+
+def _in_words(problem: str) -> str:
+    """The problem, without the rule by which it was found."""
+    problem = problem.replace(_TOO_SHORT, "The text is empty")
+    return problem.replace(_HAS_NUL, "The text contains the character NUL")

@@ -177,8 +177,9 @@ def _schema_at(expected: type[msgspec.Struct], path: str | None) -> dict[str, An
 def parameters_of(args: type[msgspec.Struct]) -> dict[str, Any]:
     """The JSON schema of a Struct for models: without references, one type per argument.
 
-    Model servers drop `anyOf`. Optional arguments can be left out, so `null` is not needed, and the
-    first of several types suffices. The schema is the same for all tenants, and built once.
+    Model servers drop `anyOf`, and not all know patterns, which only keep NUL out of names.
+    Optional arguments can be left out, so `null` is not needed, and the first of several types
+    suffices. The schema is the same for all tenants, and built once.
     """
     (_,), components = msgspec.json.schema_components([args])
     schema: dict[str, Any] = _inlined(components[args.__name__], components)
@@ -211,8 +212,11 @@ def _inlined(declared: Any, components: dict[str, Any], *, every_type: bool = Fa
         for key, value in declared.items()
         if key != "title" or isinstance(value, dict)  # an argument may be named "title"
     }
-    if not every_type and "default" in inlined and inlined["default"] is None:
-        del inlined["default"]  # null is not of the one type
+    if not every_type:
+        if "default" in inlined and inlined["default"] is None:
+            del inlined["default"]  # null is not of the one type
+        if isinstance(inlined.get("pattern"), str):  # and no argument of that name
+            del inlined["pattern"]
     choices = inlined.get("enum")
     if isinstance(choices, list) and all(isinstance(choice, str) for choice in choices):
         return {"type": "string", **inlined}  # some model servers require it

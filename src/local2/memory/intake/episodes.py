@@ -118,9 +118,9 @@ def new_note(content: str, metadata: Json, caller: Caller, now: datetime) -> New
 def _pop_id(metadata: Json, name: str) -> str | None:
     """Remove an id from the metadata, and return it."""
     given = metadata.pop(name, None)
-    if given is None or (isinstance(given, str) and len(given) <= MAX_ID):
+    if given is None or (isinstance(given, str) and len(given) <= MAX_ID and "\0" not in given):
         return given or None
     raise InvalidArgumentsError(
         f"metadata.{name}: {quoted(given)} is not an id.",
-        remedy=f"Use a text of at most {MAX_ID} characters.",
+        remedy=f"Use a text of at most {MAX_ID} characters without NUL.",
     )

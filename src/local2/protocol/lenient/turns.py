@@ -109,7 +109,7 @@ def read_feedback(data: bytes) -> Reading[Feedback]:
         message = _MessageFields(data, ("query_id", "score"), RATING_EXAMPLE)
         query_id = message.id("query_id")
         if query_id is None:
-            raise message.expected("query_id", "an id of 1 to 256 characters")
+            raise message.expected("query_id", "an id of 1 to 256 characters without NUL")
         score = number_of(message.inner.get("score"))
         if score is None or not -1 <= score <= 1:
             got = None if score is None else f"{score:g}"
@@ -254,7 +254,8 @@ class _MessageFields:
         user = self.outer.get("user")
         if user is not None and name_of(user) is None:
             raise BadRequestError(
-                f"user: expected a name of at most 256 characters, got {kind_of(user)} at user."
+                f"user: expected a name of at most 256 characters without NUL, got {kind_of(user)} "
+                "at user."
             )
         sent = self.outer.get("timestamp_utc")
         moment = moment_of(sent)
@@ -274,7 +275,7 @@ class _MessageFields:
     def _name(self, value: Any, at: str) -> str | None:
         name = name_of(value)
         if name is None and value is not None:
-            self._note_unread(at, "an id of at most 256 characters", value)
+            self._note_unread(at, "an id of at most 256 characters without NUL", value)
         return name or None
 
     def _note_unread(self, at: str, wanted: str, value: Any) -> None:
