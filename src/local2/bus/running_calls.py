@@ -44,7 +44,7 @@ class RunningCalls:
         return True
 
     def tell_on(self, subject: str) -> None:
-        """Let the host tell callers whether it runs their calls; all hosts that may do so are asked."""
+        """Let callers ask on a subject whether the host runs their calls, as every host of them."""
         self._host.answer(subject, self._tell, type="running", queue="", limit=None)
 
     async def receive_cancellation(self, message: BusMessage) -> None:
