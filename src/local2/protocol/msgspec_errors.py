@@ -10,6 +10,7 @@ _ARGUMENTS = re.compile(r" - at `\$\.payload\.args[`.\[]")
 _FIELD = re.compile(r"^Object .* - at `\$\.payload`$| - at `\$\.payload\.")
 _INVALID_CHOICE = re.compile(r"^Invalid enum value .* at `([^`]+)`")
 _TOO_SHORT = "Expected `str` of length >= 1"
+_BLANK = r"Expected `str` matching regex '\\S'"
 _UNKNOWN_FIELD = re.compile(
     r"^Object contains unknown field `(?P<name>.*?)`(?: - at `(?P<part>[^`]+)`)?\.?$"
 )
@@ -38,7 +39,7 @@ def with_own_names(problem: str) -> str:
     Over MCP, HTTP, in Python and on the command line, nobody writes `args` or `payload`:
     `$.payload.args.x` is `x`.
     """
-    problem = problem.replace(_TOO_SHORT, "The text is empty")
+    problem = problem.replace(_TOO_SHORT, "The text is empty").replace(_BLANK, "The text is blank")
     return _PATH.sub("", _WHOLE.sub(r"\1", problem))
 
 
