@@ -48,6 +48,7 @@ class SessionsView:
         # Where there are accounts, nobody reads another user's conversations.
         self._everybody = not viewer.has_accounts and viewer.may("browse_all")
         self._pager = Pager[str](self._load)
+        self._shown: ShowingsPage | None = None
 
     async def show(self) -> None:
         page = await self._read_page()
