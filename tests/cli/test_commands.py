@@ -293,6 +293,14 @@ def test_an_empty_name_is_not_the_current_folder(tmp_path: Path, command: str) -
     assert "It is empty." in refused.stderr
 
 
+@pytest.mark.parametrize("tenant", ["", "../acme"])
+def test_a_tenant_that_can_have_no_such_name_is_refused(tmp_path: Path, tenant: str) -> None:
+    refused = local2(tmp_path, "--tenant", tenant, "recall", "anything")
+
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert f"'{tenant}' is not a tenant name." in refused.stderr
+
+
 def test_a_home_that_is_a_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "notes.md"
     file.touch()

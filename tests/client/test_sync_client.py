@@ -1,7 +1,9 @@
 """`with local2.connect` gives programs without an event loop the same memory."""
 
 import inspect
+import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +15,7 @@ import pytest
 
 import local2
 from commands import Served, served
-from forking import Fork
+from forking import Fork, exit_code
 from http_servers import team_tool
 from local2.client.calls import Topic
 from local2.client.items import Items
@@ -119,6 +121,27 @@ async def test_an_interruption_cancels_the_call_and_ends_the_program(
     assert program.returncode == 1
     assert report.read_text() == "Oslo"
     assert [text for _, text in notes.noted] == ["quick"]
+
+
+def use_after_a_fork(url: str, report: Path) -> None:
+    with local2.connect(url=url, user="ada") as memory:
+        topic = memory.topics["user.city"]
+        if os.fork() == 0:
+            signal.alarm(20)
+            for use in (topic.get, lambda: memory.of(user="bob"), lambda: memory.recall("a city")):
+                with pytest.raises(local2.BusError) as refused:
+                    use()
+                with report.open("a") as file:
+                    file.write(refused.value.message)
+            os._exit(0)
+        sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
+
+
+async def test_a_fork_does_not_wait_for_the_memory_of_its_parent(
+    stack: Served, tmp_path: Path
+) -> None:
+    assert await exit_code(use_after_a_fork, stack.url, tmp_path / "report") == 0
+    assert (tmp_path / "report").read_text().count("from which this one was forked") == 3
 
 
 @pytest.mark.parametrize(

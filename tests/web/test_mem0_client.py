@@ -1,5 +1,6 @@
 """mem0's official client works unchanged against `local2 serve`."""
 
+import asyncio
 import importlib
 import warnings
 from collections.abc import Callable, Iterator
@@ -74,6 +75,55 @@ def test_conversations_agents_and_pages_are_filtered(mem0: Any) -> None:
     page = mem0.get_all(filters={"user_id": "cleo"}, page=2, page_size=2)
     assert (page["count"], len(page["results"]), page["next"]) == (3, 1, None)
     assert page["previous"].endswith("?page_size=2&page=1")
+
+
+def test_an_updated_memory_is_still_its_agents(mem0: Any) -> None:
+    (added,) = mem0.add(TRAIN, user_id="finn", agent_id="clerk", run_id="monday")["results"]
+
+    late = "The train leaves at ten."
+    assert mem0.update(added["id"], text=late)["agent_id"] == "clerk"
+    for whose in ({"agent_id": "clerk"}, {"run_id": "monday"}):
+        listed = mem0.get_all(filters={"user_id": "finn", **whose})["results"]
+        assert [memory["memory"] for memory in listed] == [late]
+
+
+@pytest.mark.parametrize(
+    ("refused", "problem"),
+    [
+        (" \n", r"The text is blank - at `messages\[1\]\.content`"),
+        ("x" * 65_537, r"length <= 65536 - at `messages\[1\]\.content`"),
+    ],
+)
+def test_nothing_is_stored_of_a_call_with_a_message_that_is_refused(
+    mem0: Any, refused: str, problem: str
+) -> None:
+    messages = [{"role": "user", "content": TRAIN}, {"role": "user", "content": refused}]
+
+    with pytest.raises(Exception, match=problem):
+        mem0.add(messages, user_id="emil")
+    assert mem0.get_all(filters={"user_id": "emil"})["count"] == 0
+
+
+def test_the_asynchronous_client_does_the_same(sdk: Any, server: HttpServer) -> None:
+    async def use() -> None:
+        token = Path(server.token_is_in).read_text().strip()
+        url = f"{server.url}/mem0"
+        async with sdk.AsyncMemoryClient(api_key=token, host=url) as client:
+            mine = {"user_id": "gwen"}
+            told = [f"Box {number} holds spoons." for number in range(20)]
+            await asyncio.gather(*(client.add(text, user_id="gwen") for text in told))
+            listed = (await client.get_all(filters=mine))["results"]
+            assert sorted(memory["memory"] for memory in listed) == sorted(told)
+
+            (found, *_) = (await client.search("What does box 7 hold?", filters=mine))["results"]
+            assert found["memory"] == told[7]
+            changed = await client.update(found["id"], text="Box 7 holds forks.")
+            assert (await client.get(found["id"]))["memory"] == changed["memory"]
+            assert len(await client.history(found["id"])) == 2
+            await client.delete(found["id"])
+            assert (await client.get_all(filters=mine))["count"] == 19
+
+    asyncio.run(use())
 
 
 def test_names_with_any_characters_own_their_memories(mem0: Any, server: HttpServer) -> None:

@@ -21,6 +21,7 @@ from local2.home import asking_user, home_of
 from local2.logs import logging_to
 from local2.protocol.envelope import Sender
 from local2.protocol.payloads import Json
+from local2.protocol.subjects import checked_tenant_name
 from local2.protocol.tool import parameters_of
 from local2.settings import Settings
 
@@ -128,7 +129,8 @@ def running(chosen: GlobalOptions, *, json: bool = False) -> Iterator[tuple[Sett
         with logging_to(level="error"):
             settings = load_settings(chosen.config, home=home_of(chosen.home))
             if chosen.tenant is not None:
-                bus = msgspec.structs.replace(settings.bus, tenant=chosen.tenant)
+                tenant = checked_tenant_name(chosen.tenant)
+                bus = msgspec.structs.replace(settings.bus, tenant=tenant)
                 settings = msgspec.structs.replace(settings, bus=bus)
             yield settings, output
     except Local2Error as error:

@@ -5,6 +5,7 @@ one, with the same arguments and answers; each waits for its coroutine in the lo
 """
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import (
     AbstractAsyncContextManager,
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, NoReturn, ParamSpec
 from anyio.from_thread import start_blocking_portal
 
 from local2.client.access import closed_error
+from local2.errors import BusError
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -74,11 +76,27 @@ class Opening(AbstractAsyncContextManager[A], AbstractContextManager[S], Generic
 
 
 class Blocking(Generic[A]):
-    """The methods of an object that lives in a loop, for any other thread."""
+    """The methods of an object that lives in a loop, for any other thread of its process."""
 
     def __init__(self, awaited: A, loop: asyncio.AbstractEventLoop) -> None:
         self._awaited = awaited
-        self._loop = loop
+        self._its_loop = loop
+        self._process = os.getpid()
+
+    @property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        """The loop in which the object lives.
+
+        Raises:
+            BusError: It runs in the process from which this one was forked; a call would wait for
+                ever.
+        """
+        if self._process != os.getpid():
+            raise BusError(
+                "This memory was opened in the process from which this one was forked.",
+                remedy="Open it in each process, after the fork.",
+            )
+        return self._its_loop
 
 
 def blocking(

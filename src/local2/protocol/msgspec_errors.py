@@ -9,10 +9,14 @@ _WHOLE = re.compile(r"^(Object .*`) - at `\$\.payload(?:\.args)?`$")
 _ARGUMENTS = re.compile(r" - at `\$\.payload\.args[`.\[]")
 _FIELD = re.compile(r"^Object .* - at `\$\.payload`$| - at `\$\.payload\.")
 _INVALID_CHOICE = re.compile(r"^Invalid enum value .* at `([^`]+)`")
-_TOO_SHORT = "Expected `str` of length >= 1"
 WITHOUT_NUL = r"^[^\x00]*$"
 """The pattern of texts without NUL."""
-_HAS_NUL = f"Expected `str` matching regex {WITHOUT_NUL!r}"
+NOT_BLANK = r"\S"
+_IN_WORDS = {
+    "Expected `str` of length >= 1": "The text is empty",
+    f"Expected `str` matching regex {NOT_BLANK!r}": "The text is blank",
+    f"Expected `str` matching regex {WITHOUT_NUL!r}": "The text contains the character NUL",
+}
 _UNKNOWN_FIELD = re.compile(
     r"^Object contains unknown field `(?P<name>.*?)`(?: - at `(?P<part>[^`]+)`)?\.?$"
 )
@@ -69,5 +73,6 @@ def split_path(problem: str) -> tuple[str, str]:
 
 def _in_words(problem: str) -> str:
     """The problem, without the rule by which it was found."""
-    problem = problem.replace(_TOO_SHORT, "The text is empty")
-    return problem.replace(_HAS_NUL, "The text contains the character NUL")
+    for rule, words in _IN_WORDS.items():
+        problem = problem.replace(rule, words)
+    return problem

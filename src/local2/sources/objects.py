@@ -165,9 +165,11 @@ def _by_prefix(
         try:
             value = next(found, END)
         except JSON_ERRORS as error:
+            (said, *_) = error.args  # bytes, if the parser quotes some that are not UTF-8
+            said = said.decode(errors="replace") if isinstance(said, bytes) else str(error)
             raise BadRequestError(
                 f"{file.name} is broken: after object {number - 1}, it is not JSON: "
-                f"{abridged(error).splitlines()[0].rstrip('.')}.",
+                f"{abridged(said).splitlines()[0].rstrip('.')}.",
                 remedy="Get the export once more.",
             ) from error
         except TooLargeError as error:

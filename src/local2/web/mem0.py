@@ -19,6 +19,7 @@ from local2.protocol.envelope import Name, Sender
 from local2.protocol.memory_tools import (
     EDIT_MEMORY,
     FORGET,
+    MAX_CONTENT,
     MEMORY_HISTORY,
     RECALL,
     SAVE_MEMORY,
@@ -31,7 +32,7 @@ from local2.protocol.memory_tools import (
     SaveMemory,
     Version,
 )
-from local2.protocol.msgspec_errors import with_own_names
+from local2.protocol.msgspec_errors import NOT_BLANK, with_own_names
 from local2.protocol.payloads import Json
 from local2.protocol.services import BROWSE
 from local2.web.answers import HttpAnswer, NotFoundError
@@ -66,8 +67,10 @@ class _Who(_Body, frozen=True, kw_only=True):
 
 
 class _Message(msgspec.Struct, frozen=True, kw_only=True):
+    """What a note may not be is refused here, before the messages before it are stored."""
+
     role: str
-    content: str
+    content: Annotated[str, msgspec.Meta(max_length=MAX_CONTENT, pattern=NOT_BLANK)]
 
 
 class _Add(_Who, frozen=True, kw_only=True):
@@ -210,6 +213,7 @@ class Mem0:
         id_, caller = _named(request, caller)
         text = (await self._read(request, _Update)).text
         newest = (await self._versions(id_, caller))[0]
+        caller = _as(caller, _Who(agent_id=newest.agent))  # it stays a memory of its agent
         edit = EditMemory(id=newest.id, content=text, reason=REASON)
         edited = await self._memory.ask_tool(EDIT_MEMORY, edit, caller)
         return HttpAnswer.with_value(_latest(await self._versions(edited.id, caller), caller))

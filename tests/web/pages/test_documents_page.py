@@ -4,8 +4,10 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from browsers import Reader
+from browsers import PATIENCE, Reader
+from holding import held
 from http_servers import call
+from local2.memory.intake.documents import Documents
 from local2.web.pages.documents import PAGE_SIZE
 
 HOSTILE = "<script>alert(1)</script>"
@@ -45,6 +47,20 @@ def test_every_document_is_listed_and_shows_its_chunks_page_by_page(reader: Read
     reader.page.get_by_role("button", name="After").click()
     expect(chunks).to_have_count(10)
     expect(chunks.last).to_contain_text(f"Step {PAGE_SIZE + 10} of the guide")
+
+
+def test_a_document_is_not_overtaken_by_one_that_was_chosen_earlier(reader: Reader) -> None:
+    reader.open("/documents?source=rigging.md")
+    rows, chunk = reader.page.locator(".list-row"), reader.page.locator(".chunk").first
+    with held(Documents, "chunks") as is_asked:
+        rows.filter(has_text="week 1").first.click()
+        assert is_asked.wait(PATIENCE / 1_000)
+        rows.filter(has_text="week 2").click()
+        expect(chunk).to_contain_text("Log of week 2.")
+
+    chunk.get_by_role("button").click()
+    expect(reader.page.get_by_role("dialog")).to_contain_text("Log of week 2.")
+    expect(chunk).to_contain_text("Log of week 2.")
 
 
 def test_documents_are_in_the_order_in_which_people_count(reader: Reader) -> None:

@@ -6,8 +6,10 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from browsers import Reader
+from browsers import PATIENCE, Reader
+from holding import held
 from http_servers import HttpServer, call
+from local2.memory.relations import Relations
 
 MAST = "The mast is made of spruce."
 OTHER_MAST = "The mast is made of carbon. <b onclick=alert(1)>x</b>"
@@ -38,6 +40,27 @@ def test_the_facts_of_an_owner_are_a_timeline(reader: Reader, mia: httpx.Client)
     reader.check_accessibility()
     timeline.get_by_role("button", name="Nice").click()
     expect(reader.page.get_by_role("dialog")).to_contain_text("user.port")
+
+
+@pytest.mark.usefixtures("mia")
+def test_a_choice_is_not_overtaken_by_the_answer_to_an_earlier_one(
+    reader: Reader, pages: HttpServer
+) -> None:
+    with pages.client(**{"Local2-User": "noa"}) as noa:
+        call(noa, "remember_fact", content="Noa rows.", scope="user")
+    reader.open("/facts")
+    timeline, choice = reader.page.locator(".timeline"), reader.page.get_by_role("combobox")
+    with held(Relations, "of") as is_asked:
+        choice.click()
+        reader.page.get_by_role("option", name="mia").click()
+        assert is_asked.wait(PATIENCE / 1_000)
+        choice.click()
+        reader.page.get_by_role("option", name="noa").click()
+        expect(timeline).to_contain_text("Noa rows.")
+
+    reader.page.get_by_role("button", name="Noa rows.").click()
+    expect(reader.page.get_by_role("dialog")).to_contain_text("Noa rows.")
+    expect(timeline).to_contain_text("Noa rows.")
 
 
 @pytest.mark.usefixtures("mia")

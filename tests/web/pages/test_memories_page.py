@@ -8,10 +8,12 @@ import httpx
 import pytest
 from playwright.sync_api import Locator, expect
 
-from browsers import NARROW, Reader
+from browsers import NARROW, PATIENCE, Reader
 from commands import Served
+from holding import held
 from http_servers import call
 from local2.ledger.operations.browsing import MAX_READ
+from local2.memory.facts import Facts
 from waiting import wait_until
 
 HOSTILE = (
@@ -188,6 +190,24 @@ def test_an_edit_is_a_new_version_and_its_notice_undoes_it(
     expect(rows(reader)).to_contain_text("eats rabbits")
     expect(rows(reader)).to_be_focused()
     assert (f"The {word} eats rabbits.", "active") in state_of(ada, word)
+
+
+def test_what_is_being_saved_is_not_cancelled_and_told(reader: Reader, ada: httpx.Client) -> None:
+    word = unique("merlin")
+    stored(ada, f"The {word} hunts larks.")
+    search(reader, word)
+    rows(reader).click()
+    press(reader, "Edit")
+    reader.page.get_by_label("Text").fill(f"The {word} hunts pipits.")
+    with held(Facts, "edit") as is_saving:
+        press(reader, "Save")
+        assert is_saving.wait(PATIENCE / 1_000)
+        expect(reader.page.get_by_role("button", name="Cancel")).to_be_disabled()
+        reader.page.keyboard.press("Escape")
+        expect(reader.page.locator(".dialog")).to_be_visible()
+
+    expect(reader.page.locator(".notices")).to_contain_text("Edited.")
+    expect(rows(reader)).to_contain_text("hunts pipits")
 
 
 def test_what_is_written_stays_if_it_cannot_be_saved(reader: Reader, ada: httpx.Client) -> None:

@@ -9,14 +9,16 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 from playwright.sync_api import WebSocketRoute, expect
 
-from browsers import Reader
+from browsers import PATIENCE, Reader
 from commands import Served
 from harness.fill import write_records
+from holding import held
 from http_servers import HttpServer, call
 from local2.bus.connection import Connection, connect
 from local2.bus.streams import publish_durably
 from local2.client.access import ask_service
 from local2.ledger.records import NewRecord
+from local2.memory.browsing import Browsing
 from local2.protocol.envelope import Sender, encode, seal, utc_now
 from local2.protocol.memory_tools import MAX_LIMIT
 from local2.protocol.payloads import Generation, ToolCallRecord
@@ -122,6 +124,26 @@ def test_an_open_conversation_stays_as_it_is_if_it_is_chosen_again(
 
     expect(reader.page.locator(".notices")).to_contain_text("Rated.")
     expect(said).to_have_attribute("data-kept", "yes")
+
+
+def test_a_conversation_is_not_overtaken_by_one_that_was_chosen_earlier(
+    reader: Reader, ada: httpx.Client
+) -> None:
+    for where in ("quay", "pier"):
+        said = [{"role": "user", "content": f"I am on the {where}."}]
+        call(ada, "ingest", messages=said, session_id=where)
+    reader.open(f"/sessions?id={SESSION}&user=ada")
+    rows, chat = reader.page.locator(".list-row"), reader.page.locator(".section")
+    with held(Browsing, "page") as is_asked:
+        rows.filter(has_text="quay").click()
+        assert is_asked.wait(PATIENCE / 1_000)
+        rows.filter(has_text="pier").click()
+        expect(chat).to_contain_text("I am on the pier.")
+
+    reader.page.keyboard.press("?")  # the server opens it, and has shown before what was late
+    expect(reader.page.get_by_role("dialog")).to_contain_text("Keys")
+    expect(chat).to_contain_text("I am on the pier.")
+    expect(reader.page.locator(".list-row[aria-current=true]")).to_contain_text("pier")
 
 
 def test_sessions_are_listed_page_by_page(

@@ -89,12 +89,14 @@ class DocumentsView:
         self._pager = Pager[int](self._load, before="Before", after="After")
         self._viewer.set_address(source=source)
         await self._load()
-        self._list.choose(source)
 
     async def _load(self) -> None:
         offset = self._pager.cursor or 0
-        wanted = ListChunks(source=self._source, offset=offset, limit=PAGE_SIZE)
+        self._wanted = wanted = ListChunks(source=self._source, offset=offset, limit=PAGE_SIZE)
         page = await self._viewer.calls.ask_service(LIST_CHUNKS, wanted)
+        if wanted is not self._wanted:  # something else was chosen meanwhile
+            return
+        self._list.choose(self._source)
         self._place.clear()
         with self._place, section(self._source, counted(page.total, "chunk")):
             if not page.chunks:

@@ -84,16 +84,17 @@ class FactsPage:
 
     async def _load(self) -> None:
         seen_by = self._seen_by
-        page = await seen_by.memory.browse(
-            Browse(
-                kinds=("fact",),
-                scopes=("tenant", "agent") if self._owner == EVERYBODY else ("user",),
-                states=("active", "replaced", "retired"),
-                limit=PAGE_SIZE,
-                after=self._pager.cursor,
-            )
+        self._wanted = wanted = Browse(
+            kinds=("fact",),
+            scopes=("tenant", "agent") if self._owner == EVERYBODY else ("user",),
+            states=("active", "replaced", "retired"),
+            limit=PAGE_SIZE,
+            after=self._pager.cursor,
         )
+        page = await seen_by.memory.browse(wanted)
         waiting = await contradictions(seen_by, page.memories)
+        if wanted is not self._wanted:  # something else was chosen meanwhile
+            return
         self._place.clear()
         with self._place:
             if not page.memories:

@@ -664,7 +664,9 @@ def add_actions(
 ) -> Callable[[], Awaitable[None]]:
     """Add the buttons of a form, which is submitted once `act` has returned a result.
 
-    Until then, and if it fails, what is written stays. What is returned does what its button does.
+    Until then, and if it fails, what is written stays. While it acts, the form cannot be cancelled:
+    it would be done all the same, and nobody would be told. What is returned does what its button
+    does.
     """
     is_acting = False
 
@@ -674,16 +676,20 @@ def add_actions(
             return
         is_acting = True
         button.props("loading")
+        cancel.disable()
+        form.props("no-esc-dismiss")
         try:
             done = await act()
         finally:
             is_acting = False
             button.props(remove="loading")
+            cancel.enable()
+            form.props(remove="no-esc-dismiss")
         if done is not None:
             form.submit(done)
 
     with ui.row().classes("dialog-actions"):
-        ui.button("Cancel", on_click=form.close).props("flat")
+        cancel = ui.button("Cancel", on_click=form.close).props("flat")
         button = ui.button(action, on_click=submit)
     form.props("no-backdrop-dismiss")  # a click beside it would lose what is written
     return submit

@@ -48,6 +48,7 @@ class SessionsView:
         # Where there are accounts, nobody reads another user's conversations.
         self._everybody = not viewer.has_accounts and viewer.may("browse_all")
         self._pager = Pager[str](self._load)
+        self._shown: ShowingsPage | None = None
 
     async def show(self) -> None:
         page = await self._read_page()
@@ -101,27 +102,25 @@ class SessionsView:
         show = partial(self._show_conversation, id_, user)
         self._messages = Pager[int](show, before="Later messages", after="Earlier messages")
         await show()
-        self._list.choose((id_, user))
 
     async def _show_conversation(self, id_: str, user: str | None) -> None:
         viewer = self._viewer
         if user is not None and not viewer.has_accounts:
             viewer = viewer.looking_as(user)
         later = self._messages.cursor or 0
+        shown = None if self._messages.is_first else self._shown
+        self._wanted = find = FindShowings(session_id=id_, limit=MAX_SHOWINGS)
         content = await viewer.memory.load_session(id_, limit=later + SHOWN_MESSAGES)
         messages = content.messages[: len(content.messages) - later][-SHOWN_MESSAGES:]
-        find = FindShowings(session_id=id_, limit=MAX_SHOWINGS)
-        if self._messages.is_first:
-            self._shown = await viewer.memory.shown(find)
+        shown = shown or await viewer.memory.shown(find)
         ratings: dict[str, float] = {}
         if messages:
             oldest, newest = messages[0].event_time, messages[-1].event_time
             # What was shown before later answers has been read already, with their page.
-            while self._shown.next and self._shown.showings[-1].shown_at > oldest - TURN:
-                find = msgspec.structs.replace(find, after=self._shown.next)
-                more = await viewer.memory.shown(find)
-                showings = [*self._shown.showings, *more.showings]
-                self._shown = ShowingsPage(showings=showings, next=more.next)
+            while shown.next and shown.showings[-1].shown_at > oldest - TURN:
+                following = msgspec.structs.replace(find, after=shown.next)
+                more = await viewer.memory.shown(following)
+                shown = ShowingsPage(showings=[*shown.showings, *more.showings], next=more.next)
             browse = Browse(
                 session_id=id_,
                 kinds=("chat_message",),
@@ -135,6 +134,10 @@ class SessionsView:
                 if page.next is None:
                     break
                 browse = msgspec.structs.replace(browse, after=page.next)
+        if find is not self._wanted:  # something else was chosen meanwhile
+            return
+        self._shown = shown
+        self._list.choose((id_, user))
         can_go_on = content.earlier and later + SHOWN_MESSAGES < MAX_LIMIT
         self._place.clear()
         with self._place:
@@ -145,7 +148,7 @@ class SessionsView:
                 only = f"Only the last {MAX_LIMIT:,} messages are here. Read all"
                 link(only, "/memories", **chosen)
             self._messages.show(later + SHOWN_MESSAGES if can_go_on else None)
-            ShownConversation(viewer, content, messages, self._shown, ratings).show()
+            ShownConversation(viewer, content, messages, shown, ratings).show()
 
 
 class ShownConversation:
