@@ -36,6 +36,13 @@ LIMIT_WAITS = "set_config('lock_timeout', %(lock_timeout)s, true)"
 """Limits how long a transaction waits for each lock."""
 LONGEST_WAIT = 24 * 3600.0
 """Seconds from which a wait is not limited: PostgreSQL knows no limit above 24 days."""
+_REMEDIES: Mapping[type[psycopg.Error], str] = {
+    psycopg.errors.DiskFull: "The disk of PostgreSQL is full: make room.",
+    psycopg.errors.InsufficientPrivilege: "As an administrator of the server, let the user of "
+    "`ledger` own the database, and execute there GRANT USAGE ON SCHEMA pgvector TO that user.",
+    psycopg.errors.DuplicateTable: "The database has another program's tables: name another one "
+    "in `ledger`.",
+}
 _ESCAPES = {
     "\x00": "\x1az",
     "\x1a": "\x1as",
@@ -248,14 +255,14 @@ def as_storage_error(error: psycopg.Error) -> StorageError:
         return StorageError(
             f"The database of the ledger cannot be reached: {reason}.",
             remedy="Check that the server of `ledger` in config/memory.yaml runs, that it can be "
-            "reached and written to, that it allows so many connections, and that it accepts the "
-            "user and the password (~/.pgpass).",
+            "reached and written to, that it has the database, that it allows so many connections, "
+            "and that it accepts the user and the password (~/.pgpass).",
         )
     if isinstance(error, psycopg.errors.LockNotAvailable):
         return held_up_error()
-    if isinstance(error, psycopg.errors.DiskFull):
-        refusal = f"The ledger refused: {error.diag.message_primary}."
-        return StorageError(refusal, remedy="The disk of PostgreSQL is full: make room.")
+    for kind, remedy in _REMEDIES.items():
+        if isinstance(error, kind):
+            return StorageError(f"The ledger refused: {error.diag.message_primary}.", remedy=remedy)
     return StorageError(f"The ledger refused: {reason}.")
 
 
