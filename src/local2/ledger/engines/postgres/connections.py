@@ -250,13 +250,14 @@ def is_away(error: psycopg.Error) -> bool:
 
 def as_storage_error(error: psycopg.Error) -> StorageError:
     """Convert PostgreSQL's error to a readable StorageError."""
-    reason = " ".join(str(error).split())
+    reason = " ".join(str(error).split()).rstrip(".?")
     if is_away(error):
         return StorageError(
             f"The database of the ledger cannot be reached: {reason}.",
-            remedy="Check that the server of `ledger` in config/memory.yaml runs, that it can be "
-            "reached and written to, that it has the database, that it allows so many connections, "
-            "and that it accepts the user and the password (~/.pgpass).",
+            remedy="Check that the server of `ledger` in config/memory.yaml runs (it ends when the "
+            "disk of its write-ahead log is full), that it can be reached and written to, that it "
+            "has the database, that it allows so many connections, and that it accepts the user "
+            "and the password (~/.pgpass).",
         )
     if isinstance(error, psycopg.errors.LockNotAvailable):
         return held_up_error()
