@@ -73,7 +73,7 @@ def small_disk(folder: Path, size: int) -> Iterator[None]:
     Raises:
         PermissionError: Only root may mount, and perhaps not here.
     """
-    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder]
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
     if subprocess.run(command, check=False, capture_output=True).returncode:
         raise PermissionError(folder)
     try:

@@ -34,6 +34,11 @@ BIND = "SELECT set_config('local2.tenant', %(tenant)s, true), set_config('jit', 
 would take longer than to carry it out: the server overestimates those with lists."""
 LIMIT_WAITS = "set_config('lock_timeout', %(lock_timeout)s, true)"
 """Limits how long a transaction waits for each lock."""
+LIMIT_SILENCE = "set_config('idle_in_transaction_session_timeout', %(longest_silence)s, true)"
+"""Ends a transaction, with its locks, whose client hangs or is gone without a word: PostgreSQL
+would keep it as long as the process is there, or for hours after its machine has lost its power."""
+LONGEST_SILENCE = 10.0
+"""Seconds between two statements of a transaction: as long as a silent stack keeps its claims."""
 LONGEST_WAIT = 24 * 3600.0
 """Seconds from which a wait is not limited: PostgreSQL knows no limit above 24 days."""
 _REMEDIES: Mapping[type[psycopg.Error], str] = {
@@ -161,7 +166,8 @@ class PostgresConnection:
         Raises:
             UnknownOutcomeError: The connection was lost while the transaction was committed.
         """
-        begun = [BIND, "pg_current_xact_id()::text AS number"]
+        begun = [BIND, "pg_current_xact_id()::text AS number", LIMIT_SILENCE]
+        values["longest_silence"] = str(round(LONGEST_SILENCE * 1000))
         if within < LONGEST_WAIT:
             begun.append(LIMIT_WAITS)
             values["lock_timeout"] = str(max(round(within * 1000), 1))  # 0 would be no limit
@@ -241,6 +247,7 @@ def is_away(error: psycopg.Error) -> bool:
         psycopg.errors.AdminShutdown,
         psycopg.errors.CrashShutdown,
         psycopg.errors.CannotConnectNow,
+        psycopg.errors.IdleInTransactionSessionTimeout,
         psycopg.errors.ReadOnlySqlTransaction,
     )
     # Class 08 is pgbouncer's: it answers for a server that it cannot reach.
