@@ -6,7 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -64,6 +64,31 @@ def read_only(folder: Path) -> Iterator[None]:
             subprocess.run(["mount", "--bind", aside, folder], check=True)
             undo.callback(_unmount, folder)
         yield
+
+
+@contextmanager
+def small_disk(folder: Path, size: int) -> Iterator[None]:
+    """Mount a disk of so many bytes on a folder; its content is lost in the end.
+
+    Raises:
+        PermissionError: Only root may mount, and perhaps not here.
+    """
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    if subprocess.run(command, check=False, capture_output=True).returncode:
+        raise PermissionError(folder)
+    try:
+        yield
+    finally:
+        _unmount(folder)
+
+
+def fill(folder: Path) -> Path:
+    """Fill a folder's disk to the last byte with a file, which is returned."""
+    filling = folder / "filling"
+    with suppress(OSError), filling.open("wb", buffering=0) as opened:
+        while opened.write(bytes(4096)):
+            pass
+    return filling
 
 
 def _unmount(place: Path) -> None:

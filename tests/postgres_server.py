@@ -87,11 +87,17 @@ class PostgresServer:
     @contextmanager
     def new_database(self) -> Iterator[str]:
         """Create a ledger; return its URL, and drop it in the end."""
-        name = self._create()
-        try:
-            yield self._of_owner(name)
-        finally:
-            self._execute(f"DROP DATABASE {name} WITH (FORCE)")
+        with self._dropped(self._create()) as url:
+            yield url
+
+    @contextmanager
+    def prepared_database(self, options: str, statements: tuple[str, ...]) -> Iterator[str]:
+        """Create a database without tables, prepared by an administrator; as above."""
+        name = f"ledger{next(self._numbers)}"
+        self._execute(CREATE.format(name, "template0", options))
+        with self._dropped(name) as url:
+            self._execute(*statements, database=name)
+            yield url
 
     def kill(self) -> None:
         """Kill it as the kernel would that has no memory left, and what is left as systemd does.
@@ -118,6 +124,13 @@ class PostgresServer:
                 self._server.ensure_postgres_running()
                 return
             time.sleep(0.1)
+
+    @contextmanager
+    def _dropped(self, name: str) -> Iterator[str]:
+        try:
+            yield self._of_owner(name)
+        finally:
+            self._execute(f"DROP DATABASE {name} WITH (FORCE)")
 
     def _create(self) -> str:
         name = f"ledger{next(self._numbers)}"

@@ -1,22 +1,27 @@
 """A full disk is noticed and reported, loses no turn, and the stack recovers by itself.
 
-A limit on file sizes stands in for the full disk.
+A limit on file sizes stands in for the full disk, where it is not a start that meets it.
 """
 
+import asyncio
 import sys
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from calling import RICHARD
-from harm import full_disk
+from harm import fill, full_disk, small_disk
 from local2 import examination
+from local2.bus import server as servers
 from local2.bus.connection import Connection, connect
+from local2.bus.server import embedded_server
 from local2.bus.streams import publish_durably
 from local2.client.queries import QueryClient
 from local2.client.tools import call_tool
-from local2.errors import BusError
+from local2.errors import BusError, UnwritableError
 from local2.protocol.maintenance import CheckResult
 from local2.protocol.payloads import Generation
 from stack_process import StackProcess, stack_process
@@ -26,6 +31,9 @@ from waiting import eventually
 if sys.platform != "linux":
     pytest.skip("Limits of another process are Linux's.", allow_module_level=True)
 
+PATIENCE = 30.0
+"""Seconds: a start on a full disk would take an hour."""
+SMALL = 4 * 1024 * 1024
 LEDGER_LIMIT = 512 * 1024
 """Bytes: enough for a small ledger and the logs, which continue beside a broken stream."""
 
@@ -91,6 +99,29 @@ async def test_a_server_broken_unnoticed_is_restarted_for_other_agents(
         await eventually(lambda: _is_restarted(stack, server), within=30)
         await eventually(lambda: _is_accepted(bus, "q2"), within=30)
         await eventually(lambda: _has_answers(bus, ["Iridium."]))
+
+
+async def test_a_start_on_a_full_disk_says_so_though_the_server_would_wait_for_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(servers, "START_PATIENCE", 3600.0)
+    with ExitStack() as resources:
+        try:
+            resources.enter_context(small_disk(tmp_path, SMALL))
+        except PermissionError:
+            pytest.skip("Only root may mount a small disk.")
+        starting = partial(embedded_server, tmp_path / "nats", host="127.0.0.1", port=-1)
+        async with starting():
+            pass
+        filling = fill(tmp_path)
+
+        with pytest.raises(UnwritableError, match=r"No space left on device\. Make room"):
+            async with asyncio.timeout(PATIENCE), starting():
+                pass
+
+        filling.unlink()
+        async with starting():
+            pass
 
 
 def encoded_turn(query_id: str) -> bytes:

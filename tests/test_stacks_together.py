@@ -1,6 +1,7 @@
 """Several stacks serve one bus and one ledger at the same time, and any of them may go."""
 
 import asyncio
+import os
 import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -19,6 +20,7 @@ from local2.client.access import ask_service
 from local2.client.tools import call_tool
 from local2.errors import LeaseHeldError
 from local2.examination.stack import check_stack
+from local2.home import RUNTIME_FILE, Runtime, stack_name
 from local2.memory.recall.recaller import RecallRequest
 from local2.protocol.envelope import Caller, encode, seal
 from local2.protocol.maintenance import BackupRequest, CheckResult
@@ -211,6 +213,27 @@ async def test_a_health_check_fails_where_only_other_stacks_serve(
 
     assert (runs.returncode, ended.returncode) == (0, 1)
     assert "No stack is running" in ended.stderr
+
+
+async def test_doctor_and_a_health_check_say_that_the_stack_of_their_folder_hangs(
+    together: Together, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that lives, and has not said so in the ledger."""
+    settings = settings_in(tmp_path, bus_url=together.url, ledger=together.ledger)
+    settings.memory.data_dir.mkdir(exist_ok=True)
+    hanging = Runtime(url=together.url, pid=os.getppid())
+    settings.memory.data_dir.joinpath(RUNTIME_FILE).write_bytes(msgspec.json.encode(hanging))
+    monkeypatch.setenv("LOCAL2_BUS__URL", together.url)
+    monkeypatch.setenv("LOCAL2_MEMORY__LEDGER", together.ledger)
+    monkeypatch.setenv("LOCAL2_MEMORY__DATA_DIR", str(settings.memory.data_dir))
+
+    found = {one.name: one async for one in check_stack(settings, deep=False)}
+    ready = await asyncio.to_thread(local2, tmp_path, "doctor", "--ready")
+
+    assert found["stack here"].verdict == "broken"
+    assert f"hangs ({stack_name(hanging.pid)})" in found["stack here"].detail
+    assert ready.returncode == 1
+    assert "hangs" in ready.stderr
 
 
 async def test_doctor_says_how_much_the_database_takes(together: Together) -> None:

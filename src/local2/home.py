@@ -12,7 +12,7 @@ import fcntl
 import getpass
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -36,6 +36,11 @@ PRIVATE_UMASK = 0o077
 the memories."""
 PROBE_BYTES = 1024 * 1024
 """Bytes that are written to test whether a folder is writable, and its disk has space."""
+SILENT_STACK = (
+    "Wait a moment if it has just been started. If it still does not answer, its log says why: end "
+    "that process, with SIGKILL if necessary, and start the stack again; nothing that was "
+    "acknowledged is lost."
+)
 RUNTIME_FILE = "runtime.json"
 LEDGER_FILE = "ledger.sqlite3"
 CLIENTS_LOCK = "clients.lock"
@@ -251,14 +256,27 @@ def running_url(settings: Settings) -> str:
     return _running_here(settings.memory.data_dir).url
 
 
-def require_own_stack(settings: Settings) -> None:
+def stack_name(pid: int) -> str:
+    """The name of a stack of this machine among those that share a ledger."""
+    return f"{os.uname().nodename}, process {pid}"
+
+
+def require_own_stack(settings: Settings, live: Collection[str] = ()) -> None:
     """Check that the stack of this folder runs if it is one of several, of which any may answer.
 
+    `live`: the names of those that live, if they are known.
+
     Raises:
-        StackNotRunningError: It does not.
+        StackNotRunningError: It does not run, or it hangs.
     """
-    if settings.memory.ledger is not None:
-        _running_here(settings.memory.data_dir)
+    if settings.memory.ledger is None:
+        return
+    name = stack_name(_running_here(settings.memory.data_dir).pid)
+    if live and name not in live:
+        raise StackNotRunningError(
+            f"The stack on {settings.memory.data_dir.resolve()} hangs ({name}).",
+            remedy=SILENT_STACK,
+        )
 
 
 def _running_here(data_dir: Path) -> Runtime:

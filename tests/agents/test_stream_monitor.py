@@ -83,7 +83,7 @@ async def test_a_cluster_that_elects_its_leader_is_given_time_before_its_disks_a
             await eventually(lambda: "elect a leader" in str(monitor.problem))
 
             monkeypatch.setattr(stream_monitor, "ELECTION_TIMEOUT", 0.0)
-            await eventually(lambda: "space on their disks" in str(monitor.problem))
+            await eventually(lambda: "Restart those whose disks were full" in str(monitor.problem))
 
 
 async def test_the_stacks_own_server_is_restarted(server: EmbeddedServer) -> None:

@@ -66,7 +66,10 @@ def test_a_memory_that_was_moved_there_and_back_is_recalled_as_before(
         (home / ".local2" / name).rename(tmp_path / name)
     assert "has the vectors of a former memory" in refusal(home, *back)
     shutil.rmtree(home / ".chroma")
-    moved = answer(home, *back)["moved"]
+    monkeypatch.chdir(home)
+    done = answer(home, "move", "--to", ".local2")
+    assert done["target"] == str(home.resolve() / ".local2" / "ledger.sqlite3")
+    moved = done["moved"]
     assert {table["name"]: table["rows"] for table in moved["tables"]}["record"] == 4
     monkeypatch.delenv(LEDGER)
     with served(settings_in(home)):
@@ -95,6 +98,8 @@ def test_what_cannot_be_moved_is_refused_with_what_to_do(
     assert "has schema 1, and this local2 has schema" in refusal(tmp_path, "move", "--to", url)
 
     monkeypatch.setenv(LEDGER, url)
+    misspelt = refusal(tmp_path, "move", "--to", url.replace("postgresql:", "postgres-ql:"))
+    assert "neither a database of PostgreSQL nor a folder" in misspelt
     assert "pg_dump and pg_restore" in refusal(tmp_path, "move", "--to", url)
     assert "has schema 1, and this local2 has schema" in refusal(
         tmp_path, "move", "--to", str(data_dir)

@@ -164,11 +164,13 @@ class HealthAgent(Participant):
         """Find out whether the memory's tools are served and its ledger is readable."""
         if not self._serves():
             return Readiness(ready=False, reasons=[NOT_SERVED])
+        ledger = self._memories.of_tenant(tenant).ledger
         try:
-            await self._memories.of_tenant(tenant).ledger.records.usage()  # reads one row
+            await ledger.records.usage()  # reads one row
+            stacks = await ledger.live_stacks()
         except StorageError as error:
             return Readiness(ready=False, reasons=[str(error)])
-        return Readiness(ready=True)
+        return Readiness(ready=True, stacks=[stack.name for stack in stacks])
 
     async def health(self, tenant: str) -> Health:
         """Find out what is broken or delayed in a tenant's memory."""

@@ -84,7 +84,7 @@ class StreamMonitor(Participant):
                         else:
                             advice = (
                                 "Most servers of its cluster must run, reach each other, and have "
-                                "space on their disks."
+                                "space on their disks. Restart those whose disks were full."
                             )
                         self._report(f"{failure} {advice}")
                     elif unwritable := await asyncio.to_thread(why_unwritable, self._server.folder):

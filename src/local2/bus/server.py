@@ -123,6 +123,9 @@ class EmbeddedServer:
         """
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # On a full disk, the server would neither end nor listen.
+            if unwritable := await asyncio.to_thread(why_unwritable, self.folder):
+                raise unwritable
             for stale in self.folder.glob("*.ports"):
                 stale.unlink()
             self._applied = self._write_config()

@@ -65,6 +65,8 @@ async def doctor(settings: Settings, output: Output, *, deep: bool, ready: bool)
             replies = await asyncio.gather(
                 *(ask_service(bus, service, Empty()) for service in services)
             )
+        for reply in replies:
+            require_own_stack(settings, reply.stacks)
         reasons = [reason for reply in replies for reason in reply.reasons]
         answer = Readiness(ready=all(reply.ready for reply in replies), reasons=reasons)
         output.data(answer)

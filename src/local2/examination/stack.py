@@ -17,11 +17,11 @@ from local2.errors import (
     StackNotRunningError,
     StorageError,
 )
-from local2.home import folder_lock, require_own_stack
+from local2.home import SILENT_STACK, folder_lock, require_own_stack
 from local2.protocol.envelope import DEFAULT_TENANT
 from local2.protocol.maintenance import BackupRequest, CheckResult
 from local2.protocol.payloads import Empty
-from local2.protocol.services import BACKUP, FINDINGS
+from local2.protocol.services import BACKUP, FINDINGS, READY
 from local2.settings import MemorySettings, Settings
 from local2.stack.ledgers import Ledgers, content_keys, tenants_of
 from local2.tenants.credentials import has_accounts
@@ -30,11 +30,6 @@ from local2.vectors.config import collection_name, count_vectors
 PATIENCE = 2.0
 """Seconds to wait for a stack; a running one answers at once."""
 WHOLE_LEDGER = "whole ledger"
-SILENT_STACK = (
-    "Wait a moment if it has just been started. If it still does not answer, its log says why: end "
-    "that process, with SIGKILL if necessary, and start the stack again; nothing that was "
-    "acknowledged is lost."
-)
 STOP_FIRST = "Stop the stack, which keeps writing to the ledger, and try again."
 
 
@@ -42,7 +37,8 @@ async def check_stack(settings: Settings, *, deep: bool) -> AsyncIterator[CheckR
     try:
         async with connected(settings, name="cli", patience=PATIENCE) as bus:
             yield CheckResult("stack", "ok", f"running at {bus.url}")
-            async for finding in _missing_here(settings):
+            ready = await ask_service(bus, READY, Empty())
+            async for finding in _missing_here(settings, ready.stacks):
                 yield finding
             for finding in (await ask_service(bus, FINDINGS, Empty())).findings:
                 yield finding
@@ -59,10 +55,10 @@ async def check_stack(settings: Settings, *, deep: bool) -> AsyncIterator[CheckR
                 yield finding
 
 
-async def _missing_here(settings: Settings) -> AsyncIterator[CheckResult]:
+async def _missing_here(settings: Settings, live: list[str]) -> AsyncIterator[CheckResult]:
     """Report that others answer, but not the stack of this folder, and what keeps it from that."""
     try:
-        require_own_stack(settings)
+        require_own_stack(settings, live)
     except StackNotRunningError as error:
         yield CheckResult("stack here", "broken", f"{error.message} Others answer.", error.remedy)
         async for finding in _ledgers(settings, deep=False):

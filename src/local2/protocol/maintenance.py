@@ -15,10 +15,14 @@ HealthStatus = Literal["ok", "degraded", "unavailable"]
 
 
 class Readiness(msgspec.Struct, kw_only=True):
-    """The answer to `memory.ready`: whether tools are served, and the reasons if not."""
+    """The answer to `memory.ready`: whether tools are served, and the reasons if not.
+
+    `stacks`: the names of those that share the ledger and live.
+    """
 
     ready: bool
     reasons: list[str] = []
+    stacks: list[str] = []
 
 
 class Health(msgspec.Struct, kw_only=True):

@@ -38,7 +38,7 @@ async def move_memory(settings: Settings, to: str, progress: Progress) -> MovedM
     A move that was interrupted is continued. Both are compared again if the target is whole.
 
     Raises:
-        InvalidArgumentsError: Both would be files, or both databases.
+        InvalidArgumentsError: Both would be files, or both databases, or the target is neither.
         LedgerKeyError: The memory of a tenant is encrypted.
         FolderLockedError: A stack runs on a folder.
         StorageError: There is no memory, the target holds another one, the index beside it is that
@@ -47,6 +47,11 @@ async def move_memory(settings: Settings, to: str, progress: Progress) -> MovedM
     """
     data_dir, url = settings.memory.data_dir, settings.memory.ledger
     is_database = _DATABASE.match(to) is not None
+    if "://" in to and not is_database:
+        raise InvalidArgumentsError(
+            f"{without_credentials(to)} is neither a database of PostgreSQL nor a folder.",
+            remedy="Name `postgresql://USER@HOST/DATABASE`, or a folder.",
+        )
     if is_database == (url is not None):
         with_tools = "pg_dump and pg_restore" if is_database else "`local2 backup` and `restore`"
         raise InvalidArgumentsError(
@@ -77,9 +82,9 @@ async def move_memory(settings: Settings, to: str, progress: Progress) -> MovedM
             )
             names = str(file), without_credentials(to)
         else:
-            folder = Path(to).expanduser()  # noqa: ASYNC240 - nothing else runs meanwhile
+            folder = Path(to).expanduser().resolve()  # noqa: ASYNC240 - nothing else runs meanwhile
             file, index = folder / LEDGER_FILE, settings.memory.chroma_path
-            if folder.resolve() != data_dir.resolve():
+            if folder != data_dir.resolve():
                 resources.enter_context(folder_lock(folder))
             elif not has_content(file) and count_vectors(index, settings.memory.collection):
                 raise StorageError(

@@ -7,7 +7,6 @@ killed stack had claimed is free again ten seconds later. See decision 0059.
 
 import asyncio
 import os
-import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -19,6 +18,7 @@ from local2.bus.connection import BusMessage, Connection
 from local2.bus.identity import signed
 from local2.bus.participant import Participant
 from local2.errors import BusError, StorageError
+from local2.home import stack_name
 from local2.memory.answer_log import ShownAnswer
 from local2.memory.tenant import Memories, Memory
 from local2.protocol import subjects
@@ -75,7 +75,7 @@ async def sharing_ledger(ledgers: Ledgers, memories: Memories) -> AsyncIterator[
     if database is None:
         yield
         return
-    name = f"{socket.gethostname()}, process {os.getpid()}"
+    name = stack_name(os.getpid())
 
     async def look_after_tasks() -> None:
         for tenant, kind in await database.say_alive(name, utc_now()):

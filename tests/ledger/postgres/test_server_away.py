@@ -7,6 +7,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from structlog.testing import capture_logs
 
 from ledgers import find, record, searching
 from local2.background import Backoff
@@ -21,6 +22,8 @@ from postgres_server import PostgresServer
 
 DISCONNECT = b"""SELECT pg_terminate_backend(pid) FROM pg_stat_activity
                  WHERE datname = current_database() AND pid <> pg_backend_pid()"""
+PAUSE = 20.0
+"""Seconds between two attempts, which nobody waits for."""
 LOST = psycopg.OperationalError("server closed the connection unexpectedly")
 LOST_BEHIND_POOL = psycopg.errors.ProtocolViolation("server login has been failing")
 """What pgbouncer says of a server that is gone."""
@@ -42,7 +45,7 @@ async def test_work_goes_on_over_other_connections(ledger: Ledger, url: str) -> 
 async def test_connections_that_died_together_cost_one_pause(
     here: Database, ledger: Ledger, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert len(here._idle) > 1
+    assert here._idle.qsize() > 1
     pauses, next_pause = list[float](), Backoff.next_pause
 
     def count_pause(backoff: Backoff) -> float:
@@ -195,20 +198,54 @@ async def test_a_failure_of_which_nobody_learns_is_not_logged_as_forgotten(
     assert forgotten == []
 
 
-async def test_a_server_that_allows_one_connection_only_is_enough_to_begin(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened = list[str]()
+@pytest.fixture
+def one_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the server allow one connection only."""
+    opened = list[object]()
 
-    def connect_once(*args: Any) -> object:
-        opened.append(url)
+    def connect_once(*args: Any) -> PostgresConnection:
+        opened.append(args)
         if len(opened) > 1:
             raise psycopg.OperationalError("sorry, too many clients already")
         return connect(*args)
 
     monkeypatch.setattr(databases, "connect", connect_once)
+
+
+@pytest.mark.usefixtures("one_connection")
+async def test_a_server_that_allows_one_connection_only_is_enough_to_begin(url: str) -> None:
+    with capture_logs() as logged:
+        async with Database.open(url) as database:
+            assert await database.live_stacks() == []
+
+    (refused,) = logged
+    assert refused["event"] == "ledger_connection_refused"
+    assert "sorry, too many clients already" in refused["reason"]
+
+
+@pytest.mark.usefixtures("one_connection")
+async def test_work_that_gets_no_connection_of_its_own_takes_the_next_that_is_free(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(databases, "FIRST_PAUSE", PAUSE)
+    monkeypatch.setattr(databases, "LONGEST_PAUSE", PAUSE)
+    waits, may_end = asyncio.Event(), threading.Event()
+    loop, next_pause = asyncio.get_running_loop(), Backoff.next_pause
+
+    def note_wait(backoff: Backoff) -> float:
+        loop.call_soon_threadsafe(waits.set)
+        return next_pause(backoff)
+
+    monkeypatch.setattr(Backoff, "next_pause", note_wait)
     async with Database.open(url) as database:
-        assert await database.live_stacks() == []
+        first = asyncio.create_task(database.read(lambda _: may_end.wait()))
+        second = asyncio.create_task(database.live_stacks())
+        await waits.wait()
+        may_end.set()
+
+        async with asyncio.timeout(PAUSE / 2):
+            assert await first
+            assert await second == []
 
 
 async def test_a_full_disk_is_named_with_its_remedy(here: Database) -> None:

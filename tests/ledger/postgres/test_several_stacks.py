@@ -15,6 +15,7 @@ from ledgers import EMBEDDER, OWNER, erase, fact, find, index, message, record, 
 from local2.errors import StorageError
 from local2.ledger.columns import Candidate
 from local2.ledger.engines import Row
+from local2.ledger.engines.postgres import connections
 from local2.ledger.engines.postgres.connections import PostgresConnection, connect
 from local2.ledger.engines.postgres.database import CONNECTIONS, Database
 from local2.ledger.erasing import Selection
@@ -34,16 +35,18 @@ from local2.protocol.tool import caller_waits_until
 from waiting import eventually
 
 STEPS = 120
+STUCK = 30.0
+"""Seconds after which a write waits for ever."""
 
 
 @pytest.fixture
 def writers(url: str) -> Iterator[list[PostgresConnection]]:
     """Connections that take no lock, so that they write at the same time."""
     with ExitStack() as opened:
-        connections = [opened.enter_context(connect(url).raw) for _ in range(8)]
-        for connection in connections:
-            connection.execute("SELECT set_config('local2.tenant', 'default', false)")
-        yield [PostgresConnection(connection) for connection in connections]
+        raws = [opened.enter_context(connect(url).raw) for _ in range(8)]
+        for raw in raws:
+            raw.execute("SELECT set_config('local2.tenant', 'default', false)")
+        yield [PostgresConnection(raw) for raw in raws]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -223,6 +226,33 @@ async def test_a_write_waits_for_others_no_longer_than_its_caller(
     caller_waits_until.set(None)
     added = await asyncio.gather(*(add_at_once(record(metal)) for metal in metals))
     assert len(added) == len(metals)  # their connections serve again
+
+
+async def test_a_stack_that_hangs_within_a_write_holds_up_no_other_and_does_it_again(
+    ledger: Ledger, theirs: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "LONGEST_SILENCE", 0.2)
+    hangs, goes_on = asyncio.Event(), threading.Event()
+    loop, tries = asyncio.get_running_loop(), list[int]()
+
+    def write(tx: Transaction) -> None:
+        tx.execute("version")  # it has its locks now
+        tries.append(len(tries))
+        loop.call_soon_threadsafe(hangs.set)
+        goes_on.wait()
+        tx.add_rows({"r1": record("Gold.", id="r1")})
+
+    writing = asyncio.create_task(ledger._rows.write(write))
+    await hangs.wait()
+    try:
+        async with asyncio.timeout(STUCK):
+            await theirs.records.store([record("Lead.", id="r2")])
+    finally:
+        goes_on.set()
+        await writing
+
+    assert tries == [0, 1]
+    assert sorted(await theirs.records.by_id(["r1", "r2"])) == ["r1", "r2"]
 
 
 async def test_mixed_writes_of_three_stacks_all_succeed(url: str) -> None:

@@ -20,7 +20,7 @@ async def test_a_connection_keeps_no_state_of_a_session(here: Database, ledger: 
     await index(ledger, {"Gold 0.": 0})
     await find(ledger, searching("gold"), vector_result(0))
 
-    for connection in here._idle:
+    for connection in here._idle.queue:
         kept = connection.raw.execute(KEPT, {"prepared": len(PREPARED)}).fetchone()
         assert kept is not None
         assert tuple(kept) == ("", True, 0, 0, 0, True)

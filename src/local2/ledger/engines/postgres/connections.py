@@ -34,8 +34,20 @@ BIND = "SELECT set_config('local2.tenant', %(tenant)s, true), set_config('jit', 
 would take longer than to carry it out: the server overestimates those with lists."""
 LIMIT_WAITS = "set_config('lock_timeout', %(lock_timeout)s, true)"
 """Limits how long a transaction waits for each lock."""
+LIMIT_SILENCE = "set_config('idle_in_transaction_session_timeout', %(longest_silence)s, true)"
+"""Ends a transaction, with its locks, whose client hangs or is gone without a word: PostgreSQL
+would keep it as long as the process is there, or for hours after its machine has lost its power."""
+LONGEST_SILENCE = 10.0
+"""Seconds between two statements of a transaction: as long as a silent stack keeps its claims."""
 LONGEST_WAIT = 24 * 3600.0
 """Seconds from which a wait is not limited: PostgreSQL knows no limit above 24 days."""
+_REMEDIES: Mapping[type[psycopg.Error], str] = {
+    psycopg.errors.DiskFull: "The disk of PostgreSQL is full: make room.",
+    psycopg.errors.InsufficientPrivilege: "As an administrator of the server, let the user of "
+    "`ledger` own the database, and execute there GRANT USAGE ON SCHEMA pgvector TO that user.",
+    psycopg.errors.DuplicateTable: "The database has another program's tables: name another one "
+    "in `ledger`.",
+}
 _ESCAPES = {
     "\x00": "\x1az",
     "\x1a": "\x1as",
@@ -154,7 +166,8 @@ class PostgresConnection:
         Raises:
             UnknownOutcomeError: The connection was lost while the transaction was committed.
         """
-        begun = [BIND, "pg_current_xact_id()::text AS number"]
+        begun = [BIND, "pg_current_xact_id()::text AS number", LIMIT_SILENCE]
+        values["longest_silence"] = str(round(LONGEST_SILENCE * 1000))
         if within < LONGEST_WAIT:
             begun.append(LIMIT_WAITS)
             values["lock_timeout"] = str(max(round(within * 1000), 1))  # 0 would be no limit
@@ -234,6 +247,7 @@ def is_away(error: psycopg.Error) -> bool:
         psycopg.errors.AdminShutdown,
         psycopg.errors.CrashShutdown,
         psycopg.errors.CannotConnectNow,
+        psycopg.errors.IdleInTransactionSessionTimeout,
         psycopg.errors.ReadOnlySqlTransaction,
     )
     # Class 08 is pgbouncer's: it answers for a server that it cannot reach.
@@ -243,19 +257,20 @@ def is_away(error: psycopg.Error) -> bool:
 
 def as_storage_error(error: psycopg.Error) -> StorageError:
     """Convert PostgreSQL's error to a readable StorageError."""
-    reason = " ".join(str(error).split())
+    reason = " ".join(str(error).split()).rstrip(".?")
     if is_away(error):
         return StorageError(
             f"The database of the ledger cannot be reached: {reason}.",
-            remedy="Check that the server of `ledger` in config/memory.yaml runs, that it can be "
-            "reached and written to, that it allows so many connections, and that it accepts the "
-            "user and the password (~/.pgpass).",
+            remedy="Check that the server of `ledger` in config/memory.yaml runs (it ends when the "
+            "disk of its write-ahead log is full), that it can be reached and written to, that it "
+            "has the database, that it allows so many connections, and that it accepts the user "
+            "and the password (~/.pgpass).",
         )
     if isinstance(error, psycopg.errors.LockNotAvailable):
         return held_up_error()
-    if isinstance(error, psycopg.errors.DiskFull):
-        refusal = f"The ledger refused: {error.diag.message_primary}."
-        return StorageError(refusal, remedy="The disk of PostgreSQL is full: make room.")
+    for kind, remedy in _REMEDIES.items():
+        if isinstance(error, kind):
+            return StorageError(f"The ledger refused: {error.diag.message_primary}.", remedy=remedy)
     return StorageError(f"The ledger refused: {reason}.")
 
 

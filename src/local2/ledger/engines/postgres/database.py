@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import datetime
 from functools import partial
+from queue import Empty, LifoQueue
 from typing import Any, TypeVar
 
 import psycopg
@@ -118,7 +119,9 @@ class Database:
         self.secret = ""
         self._url = url
         self._threads = threads
-        self._idle: list[PostgresConnection] = []
+        self._idle: LifoQueue[PostgresConnection] = LifoQueue()
+        self._is_refused = False
+        """Whether the last attempt to connect failed."""
         self._losses = 0
         """How often a connection was lost."""
         self._away_since: float | None = None
@@ -331,7 +334,7 @@ class Database:
         self._use(prepare)
         with suppress(psycopg.Error):  # the server may allow no more; one is enough to begin
             for _ in range(EARLY_CONNECTIONS):
-                self._idle.append(self._connect())
+                self._idle.put(self._connect())
 
     def _close(self) -> None:
         with suppress(StorageError):
@@ -379,12 +382,13 @@ class Database:
         Outside of `_read` and `_write`, no rows of tenants are seen.
         """
         patience = PATIENCE if patience is None else patience
-        backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
+        backoff, pause = Backoff(FIRST_PAUSE, LONGEST_PAUSE), 0.0
         while True:
             try:
                 try:
-                    connection = self._idle.pop()
-                except IndexError:  # other threads take connections, too
+                    # A server that allows no more connections leaves those of other threads.
+                    connection = self._idle.get(timeout=pause)
+                except Empty:
                     connection = self._connect()
                 try:
                     return work(connection)
@@ -397,7 +401,7 @@ class Database:
                 finally:
                     if not connection.raw.closed:
                         self._away_since = None
-                        self._idle.append(connection)
+                        self._idle.put(connection)
             except psycopg.Error as error:
                 now = time.monotonic()
                 if not is_away(error):
@@ -405,15 +409,24 @@ class Database:
                 since = self._away_since = self._away_since or now
                 if now >= since + patience:
                     raise as_storage_error(error) from error
-            time.sleep(backoff.next_pause())
+            pause = backoff.next_pause()
 
     def _connect(self) -> PostgresConnection:
-        return connect(self._url, self.stack, PREPARED)
+        try:
+            connection = connect(self._url, self.stack, PREPARED)
+        except psycopg.Error as error:
+            if not self._is_refused:
+                reason = as_storage_error(error).logged
+                log.warning("ledger_connection_refused", reason=reason)
+            self._is_refused = True
+            raise
+        self._is_refused = False
+        return connection
 
     def _close_idle(self) -> None:
-        with suppress(IndexError):  # other threads take connections, too
+        with suppress(Empty):  # other threads take connections, too
             while True:
-                self._idle.pop().raw.close()
+                self._idle.get_nowait().raw.close()
 
     def _was_committed(self, transaction: str) -> bool:
         """Find out whether a transaction was committed before the connection was lost.

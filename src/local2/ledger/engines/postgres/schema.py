@@ -14,11 +14,14 @@ _BY_CODE_POINT = {"C", "POSIX", "C.UTF-8", "C.utf8"}
 """Names of the order of texts that statements with ranges of texts need."""
 VECTORS = "pgvector"
 """The schema of the types of vectors, which statements name."""
+OLDEST_SERVER, OLDEST_VECTORS = 16, (0, 7)
+"""The first version of PostgreSQL, and of pgvector, with all that statements need."""
+ENCODING = "UTF8"
 _ADD_VECTORS = (
     "CREATE SCHEMA IF NOT EXISTS pgvector; CREATE EXTENSION IF NOT EXISTS vector SCHEMA pgvector"
 )
-_SCHEMA_OF_VECTORS = (
-    "SELECT extnamespace::regnamespace::text FROM pg_extension WHERE extname = 'vector'"
+_FOUND_VECTORS = (
+    "SELECT extnamespace::regnamespace::text, extversion FROM pg_extension WHERE extname = 'vector'"
 )
 _PREPARE = """
 SELECT pg_advisory_xact_lock(hashtextextended('local2 schema', 0));
@@ -37,19 +40,11 @@ def ensure_schema(connection: PostgresConnection, *, unfinished: bool = False) -
 
     Raises:
         StorageError: The database has the tables of another schema, or only a part of a memory, or
-            it sorts texts otherwise.
+            it cannot hold a ledger.
     """
     raw = connection.raw
     with raw.transaction():
-        order = _first(
-            connection, "SELECT datcollate FROM pg_database WHERE datname = current_database()"
-        )
-        if order not in _BY_CODE_POINT:
-            raise StorageError(
-                f"The database of the ledger sorts texts as in {order}.",
-                remedy="Create it with CREATE DATABASE local2 TEMPLATE template0 LOCALE 'C' "
-                "ENCODING 'UTF8'.",
-            )
+        _refuse_unusable(connection)
         raw.execute(_PREPARE)
         found = _first(connection, "SELECT max(number) FROM schema_number")
         if found is None:
@@ -60,9 +55,12 @@ def ensure_schema(connection: PostgresConnection, *, unfinished: bool = False) -
             if not unfinished:
                 raise unfinished_error("The database of the ledger")
         elif found != _NUMBER:
+            age = "An older" if found < _NUMBER else "A newer"
             raise StorageError(
                 f"The ledger has schema {found}, and this local2 has schema {_NUMBER}.",
-                remedy="Use the local2 that wrote it.",
+                remedy=f"{age} local2 wrote it. Use that one, or name a new database in `ledger`. "
+                "The memories come along with `local2 export FILE` of that one and `local2 import "
+                "FILE`.",
             )
 
 
@@ -76,6 +74,26 @@ def bypasses_policies(connection: PostgresConnection) -> bool:
     )
 
 
+def _refuse_unusable(connection: PostgresConnection) -> None:
+    """Refuse a server that is too old, and a database that sorts or stores texts otherwise."""
+    version = connection.raw.info.server_version // 10_000
+    if version < OLDEST_SERVER:
+        raise StorageError(
+            f"The server of the ledger is PostgreSQL {version}.",
+            remedy=f"Use PostgreSQL {OLDEST_SERVER} or newer.",
+        )
+    order = _first(
+        connection, "SELECT datcollate FROM pg_database WHERE datname = current_database()"
+    )
+    encoding = _first(connection, "SHOW server_encoding")
+    if order not in _BY_CODE_POINT or encoding != ENCODING:
+        raise StorageError(
+            f"The database of the ledger sorts texts as in {order}, and stores them in {encoding}.",
+            remedy="Create it with CREATE DATABASE local2 TEMPLATE template0 LOCALE 'C' "
+            f"ENCODING '{ENCODING}'.",
+        )
+
+
 def _add_vectors(connection: PostgresConnection) -> None:
     """Add the types and indexes of vectors (pgvector), in a schema of their own.
 
@@ -86,15 +104,21 @@ def _add_vectors(connection: PostgresConnection) -> None:
     """
     try:
         connection.raw.execute(_ADD_VECTORS)
-        found = _first(connection, _SCHEMA_OF_VECTORS)
+        found = connection.execute(_FOUND_VECTORS, {}).fetchone()
     except (psycopg.errors.FeatureNotSupported, psycopg.errors.InsufficientPrivilege):
         found = None
-    if found != VECTORS:
+    if found is None or found[0] != VECTORS:
         raise StorageError(
             f"The database of the ledger lacks the extension `vector` in a schema {VECTORS}.",
             remedy=f"Install pgvector 0.7 or newer on its server, and execute {_ADD_VECTORS} in "
             "the database, as an administrator. If the extension is there already: ALTER "
             f"EXTENSION vector SET SCHEMA {VECTORS}.",
+        )
+    if tuple(map(int, found[1].split("."))) < OLDEST_VECTORS:
+        raise StorageError(
+            f"The database of the ledger has pgvector {found[1]}.",
+            remedy="Install 0.7 or newer on its server, and execute ALTER EXTENSION vector UPDATE "
+            "in the database, as an administrator.",
         )
 
 
