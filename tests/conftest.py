@@ -6,7 +6,7 @@ import os
 import shutil
 import ssl
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
 from functools import cache
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 import pytest
+import uvloop
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
@@ -92,6 +93,8 @@ LONGEST = {
 """Files that take longest. They come first: else one process would run them after all others."""
 TOGETHER = ("tests/web/pages/", "tests/web/")
 """Folders whose files share a stack and a server, which each other process would start again."""
+IN_OTHER_PROGRAMS = ("tests/client/", "tests/conversation/", "tests/integrations/")
+"""Folders with tests of what runs in other programs, on whatever event loop these have."""
 
 
 class Scheduling(LoadFileScheduling):  # type: ignore[misc]
@@ -109,6 +112,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(optionalhook=True)  # not without processes
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:
     return Scheduling(config, log)
+
+
+def pytest_asyncio_loop_factories(
+    item: pytest.Item,
+) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Run tests on the stack's event loop, whose errors are others than those of asyncio's."""
+    if item.nodeid.startswith(IN_OTHER_PROGRAMS):
+        return {"asyncio": asyncio.new_event_loop}
+    return {"uvloop": uvloop.new_event_loop}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

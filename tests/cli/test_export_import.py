@@ -1,7 +1,6 @@
 """`local2 export` and `import` copy a memory, or a part, from one stack to another."""
 
 import json
-import subprocess
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from commands import COMMAND, START_SECONDS, TALK, Served, answer, lines, local2, recalled, served
+from commands import TALK, Served, answer, lines, local2, recalled, served
 from local2.protocol.portable import (
     FORMAT,
     MAX_LINE_BYTES,
@@ -225,20 +224,20 @@ def test_an_interrupted_import_reports_its_progress_and_a_piped_export_completes
 ) -> None:
     """Standard input is stored as it arrives."""
     with stack_in(tmp_path) as stack:
-        good_lines = exported.read_bytes().splitlines()
-        broken = b"\n".join([*good_lines[: MAX_LINES_PER_MESSAGE + 2], b"{"])
+        good_lines = exported.read_text().splitlines()
+        broken = "\n".join([*good_lines[: MAX_LINES_PER_MESSAGE + 2], "{"])
 
-        failed = _run(stack.folder, "import", "-", input_=broken)
-        piped = _run(source.folder, "export", "-", "--scope", "user", *USER)
-        completed = _run(stack.folder, "import", "-", "--json", input_=piped.stdout)
+        failed = local2(stack.folder, "import", "-", given=broken)
+        piped = local2(source.folder, "export", "-", "--scope", "user", *USER)
+        completed = local2(stack.folder, "import", "-", "--json", given=piped.stdout)
         (done,) = json.loads(completed.stdout)
 
         counts = parsed_lines(exported)[-1]["counts"]
         assert failed.returncode == 1
-        assert b"-: 5 records imported" in failed.stderr, "up to the record that is sent in pieces"
-        assert f"Line {MAX_LINES_PER_MESSAGE + 3} ".encode() in failed.stderr
-        assert b"Import it again" in failed.stderr
-        assert piped.stderr.endswith(b"exported.\n")
+        assert "-: 5 records imported" in failed.stderr, "up to the record that is sent in pieces"
+        assert f"Line {MAX_LINES_PER_MESSAGE + 3} " in failed.stderr
+        assert "Import it again" in failed.stderr
+        assert piped.stderr.endswith("exported.\n")
         assert done["data"]["known"] == {"record": 5}
         assert done["data"]["new"]["record"] == counts["record"] - 5
         exported_again = tmp_path / "back.jsonl"
@@ -264,14 +263,3 @@ def test_a_scope_needs_its_user_or_session(
     assert failed.returncode == 1
     assert message in failed.stderr
     assert file.read_text() == "A backup.", "the existing file is unchanged"
-
-
-def _run(folder: Path, *words: str, input_: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        [*COMMAND, *words],
-        cwd=folder,
-        input=input_,
-        capture_output=True,
-        timeout=START_SECONDS,
-        check=False,
-    )

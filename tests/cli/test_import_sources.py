@@ -16,7 +16,7 @@ from local2.settings import HOME_VARIABLE
 from sources_made_up import archive_of, chatgpt_chat, chatgpt_message, many_chats
 from stacks import settings_in
 
-CHATS, MESSAGES = 1_000, 2
+CHATS, MESSAGES = 600, 2
 
 
 def exported(running: Served, file: Path, user: str) -> dict[str, list[dict[str, Any]]]:

@@ -77,7 +77,7 @@ class ChildProcess:
             start_new_session=True,  # Ctrl-C reaches only the stack, which stops its children
             env={**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},
         )
-        if process.stdin is not None:
+        if process.stdin is not None and not process.stdin.is_closing():  # uvloop raises an error
             process.stdin.write(self._config + b"\n")
             with suppress(ConnectionError):  # the child exited at once, which `watch` notices
                 await process.stdin.drain()
