@@ -2,6 +2,7 @@
 
 import json
 import tracemalloc
+import zipfile
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -382,6 +383,36 @@ def test_a_broken_file_is_refused_by_name(tmp_path: Path, content: bytes, proble
 
     with pytest.raises(Local2Error, match=rf"broken\.json.*{problem}"):
         read(tmp_path / "broken.json")
+
+
+@pytest.mark.parametrize("is_archive", [True, False], ids=["archive", "folder"])
+def test_files_after_a_broken_one_are_read(tmp_path: Path, is_archive: bool) -> None:
+    first, second, third = many_chats(3)
+    cut = json.dumps([second, {"mapping": {}}])[:-2]
+    chats = {"0.json": [first], "1.json": cut.encode(), "2.json": [third]}
+    named = {f"conversations-{name}": value for name, value in chats.items()}
+    archive = archive_of(tmp_path / "chats.zip", named)
+    if not is_archive:
+        with zipfile.ZipFile(archive) as opened_archive:
+            opened_archive.extractall(tmp_path / "chats")
+
+    with opened(archive if is_archive else tmp_path / "chats") as source:
+        items = list(source.items())
+        (broken,) = source.left_out.groups()
+
+    assert len(items) == 3, "the second is before the place where its file breaks"
+    assert broken.refused
+    assert broken.names[0].startswith("conversations-1.json is broken: after object 1, ")
+    assert source.bytes_read == source.total_bytes
+
+
+@pytest.mark.parametrize("name", ["/conversations.json", "../conversations.json"])
+def test_a_path_that_leads_out_of_an_archive_counts_as_refused(tmp_path: Path, name: str) -> None:
+    with opened(archive_of(tmp_path / "chats.zip", {name: many_chats(1)})) as source:
+        assert list(source.items()) == []
+        (led_out,) = source.left_out.groups()
+
+    assert (led_out.names, led_out.refused) == ([name], True)
 
 
 def test_a_damaged_archive_says_so(tmp_path: Path) -> None:

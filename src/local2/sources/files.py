@@ -95,8 +95,12 @@ def files_of(path: Path, left_out: LeftOuts, place: str | None) -> Iterator[list
         for info in sorted(archive.infolist(), key=lambda info: info.filename):
             if info.is_dir():
                 continue
-            if (reason := _reason_to_leave_out(info)) is not None:
-                left_out.add(repr(info.filename)[1:-1], reason)
+            name = repr(info.filename)[1:-1]
+            if (reason := _why_never_imported(info)) is not None:
+                left_out.add(name, reason)
+                continue
+            if (reason := _why_refused(info)) is not None:
+                left_out.refuse(name, reason)
                 continue
             files.append(
                 SourceFile(
@@ -173,18 +177,27 @@ def _check_count(count: int, name: str) -> None:
         )
 
 
-def _reason_to_leave_out(info: zipfile.ZipInfo) -> str | None:
-    parts = PurePosixPath(info.filename.replace("\\", "/")).parts
-    if not parts or ".." in parts or parts[0] == "/" or ":" in parts[0] or "\0" in info.filename:
-        return "paths that lead out of the archive"
+def _why_never_imported(info: zipfile.ZipInfo) -> str | None:
+    parts = _parts_of(info)
     if stat.S_ISLNK(info.external_attr >> 16):
         return "links"
+    if parts and (parts[0] == "__MACOSX" or parts[-1].startswith(".")):
+        return "hidden files"
+    return None
+
+
+def _why_refused(info: zipfile.ZipInfo) -> str | None:
+    parts = _parts_of(info)
+    if not parts or ".." in parts or parts[0] == "/" or ":" in parts[0] or "\0" in info.filename:
+        return "paths that lead out of the archive"
     if info.flag_bits & ENCRYPTED:
         return "locked with a password"
-    if parts[0] == "__MACOSX" or parts[-1].startswith("."):
-        return "hidden files"
     if info.file_size > MAX_FILE_BYTES:
         return f"larger than {MAX_FILE_BYTES:,} bytes"
     if info.file_size > max(SMALL, MAX_RATIO * info.compress_size):
         return f"more than {MAX_RATIO} times as large unpacked, like a zip bomb"
     return None
+
+
+def _parts_of(info: zipfile.ZipInfo) -> tuple[str, ...]:
+    return PurePosixPath(info.filename.replace("\\", "/")).parts

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Final, Literal, cast, get_args
 
-from local2.errors import InvalidArgumentsError
+from local2.errors import BadRequestError, InvalidArgumentsError, TooLargeError
 from local2.sources import chatgpt, claude, documents, hindsight, mem0, messages
 from local2.sources.files import SourceFile, files_of
 from local2.sources.items import Item, LeftOuts
@@ -57,6 +57,9 @@ SIGNS: Final[dict[str, dict[str, Format]]] = {
     "items.item": {"fact_type": "hindsight"},
 }
 """By which field of the objects under a prefix (in ijson's form) a format is known."""
+BROKEN: Final = (BadRequestError, TooLargeError)
+NOT_READ: Final = "files that cannot be read to their end"
+"""The reason for leaving out a file of several; its error names it."""
 JSON: Final = frozenset({".json", ".jsonl", ".ndjson"})
 """The endings of files of a folder or an archive that may be parts of an export."""
 
@@ -84,9 +87,11 @@ class Source:
     def items(self) -> Iterator[Item]:
         """Read the items.
 
+        Of several files, those that cannot be read to their end are left out from there on.
+
         Raises:
-            BadRequestError: A file cannot be read to its end.
-            TooLargeError: An object is too large.
+            BadRequestError: The only file cannot be read to its end.
+            TooLargeError: An object of the only file is too large.
         """
         if self.format == "documents":
             return documents.items(self._documents(), self.left_out, lambda: self._stopped)
@@ -100,10 +105,17 @@ class Source:
     def _objects(self) -> Iterator[FoundObject]:
         for file, shape in self._files:
             read = shape or Shape.guessed(file)
-            for found in objects_in(file, read, self.left_out, self._count):
-                if self._stopped:
-                    return
-                yield found
+            begun = self.bytes_read
+            try:
+                for found in objects_in(file, read, self.left_out, self._count):
+                    if self._stopped:
+                        return
+                    yield found
+            except BROKEN as error:
+                if len(self._files) == 1:
+                    raise
+                self.left_out.refuse(error.message, NOT_READ)
+                self.bytes_read = begun + file.size
 
     def _count(self, number: int) -> None:
         self.bytes_read += number
@@ -134,7 +146,13 @@ def opened(
 
         shapes = []
         for file in files:
-            shape = shape_of(file, SIGNS) if may_be_json(file) else None
+            try:
+                shape = shape_of(file, SIGNS) if may_be_json(file) else None
+            except BROKEN as error:
+                if is_alone:
+                    raise
+                left_out.refuse(error.message, NOT_READ)
+                continue
             if shape is not None and shape.kind == "local2" and file.name != path.name:
                 left_out.refuse(file.name, "exports of local2; import each of them by itself")
             else:
