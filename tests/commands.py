@@ -158,7 +158,7 @@ class Served(NamedTuple):
 def served(settings: Settings) -> Iterator[Served]:
     """Run a stack in a thread of this process, which saves the imports of two processes."""
     with (
-        start_blocking_portal(backend_options={"use_uvloop": True}) as portal,
+        start_blocking_portal() as portal,
         portal.wrap_async_context_manager(stack_with_worker_here(settings)) as stack,
     ):
         yield Served(settings.memory.data_dir.parent, stack.url)

@@ -93,8 +93,6 @@ LONGEST = {
 """Files that take longest. They come first: else one process would run them after all others."""
 TOGETHER = ("tests/web/pages/", "tests/web/")
 """Folders whose files share a stack and a server, which each other process would start again."""
-IN_OTHER_PROGRAMS = ("tests/client/", "tests/conversation/", "tests/integrations/")
-"""Folders with tests of what runs in other programs, on whatever event loop these have."""
 
 
 class Scheduling(LoadFileScheduling):  # type: ignore[misc]
@@ -117,10 +115,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Schedul
 def pytest_asyncio_loop_factories(
     item: pytest.Item,
 ) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Run tests on the stack's event loop, whose errors are others than those of asyncio's."""
-    if item.nodeid.startswith(IN_OTHER_PROGRAMS):
-        return {"asyncio": asyncio.new_event_loop}
-    return {"uvloop": uvloop.new_event_loop}
+    """Run the tests of the supervisor on the stack's event loop, whose pipes behave differently."""
+    is_supervisor = item.path.name == "test_supervisor.py"
+    return {"loop": uvloop.new_event_loop if is_supervisor else asyncio.new_event_loop}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -99,7 +99,7 @@ async def test_the_question_and_results_of_a_failed_turn_are_remembered(
         ),
         pytest.param(
             json.dumps({**TURN, "user": {"name": "richard"}}).encode(),
-            "user: expected a name of at most 256 characters, got an object at user.",
+            "user: expected a name of at most 256 characters without NUL, got an object at user.",
             id="an invalid user",
         ),
     ],

@@ -159,7 +159,8 @@ def test_a_health_check_reports_whether_the_stack_is_ready(
     nowhere = local2(tmp_path, "doctor", "--ready")
 
     assert (serving.returncode, serving.stdout) == (0, "ready\n")
-    assert answer(running.folder, "doctor", "--ready") == {"ready": True, "reasons": []}
+    ready = answer(running.folder, "doctor", "--ready")
+    assert ready == {"ready": True, "reasons": [], "stacks": []}
     assert nowhere.returncode == 1
     assert "No stack is running" in nowhere.stderr
 

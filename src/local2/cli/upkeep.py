@@ -68,7 +68,9 @@ async def doctor(settings: Settings, output: Output, *, deep: bool, ready: bool)
         for reply in replies:
             require_own_stack(settings, reply.stacks)
         reasons = [reason for reply in replies for reason in reply.reasons]
-        answer = Readiness(ready=all(reply.ready for reply in replies), reasons=reasons)
+        stacks = sorted({stack for reply in replies for stack in reply.stacks})
+        ready = all(reply.ready for reply in replies)
+        answer = Readiness(ready=ready, reasons=reasons, stacks=stacks)
         output.data(answer)
         output.text("ready" if answer.ready else " ".join(answer.reasons))
         if not answer.ready:
