@@ -247,12 +247,14 @@ def test_a_page_waits_for_a_stack_that_is_gone_and_goes_on(
         expect(live.page.get_by_text("more, shown when you go on")).to_be_visible()
         first.close()
         expect(banner).to_be_visible()
+        live_banner = live.page.get_by_text("The memory is not running.")
+        expect(live_banner).to_be_visible()
         with served(settings):
             expect(banner).to_be_hidden()
             expect(reader.page.locator("[data-row]")).to_contain_text("The stack is back.")
             expect(search).to_have_value("stack")
             expect(search).to_be_focused()
-            expect(live.page.get_by_text("The memory is not running.")).to_be_hidden()
+            expect(live_banner).to_be_hidden()
             with server.client() as ada:
                 call(ada, "remember_fact", content="Live goes on.", scope="user")
             live.page.get_by_role("button", name="Go on").click()
