@@ -47,11 +47,9 @@ class RunningCalls:
         """Let callers ask on a subject whether the host runs their calls, as every host of them."""
         self._host.answer(subject, self._tell, type="running", queue="", limit=None)
 
-    async def receive_cancellation(self, message: BusMessage) -> None:
-        """Cancel the named call; every host receives this, and the one that runs it acts."""
-        if (header := header_of(message.data)) is not None and header.correlation_id:
-            caller = self._host.bus.identity.caller_of(message, header)
-            self.cancel(caller, header.correlation_id)
+    def cancel_on(self, subject: str) -> None:
+        """Let callers cancel their calls on a subject: the one host of all that runs it acts."""
+        self._host.serve(subject, self._receive_cancellation, limit=None)
 
     def cancel(self, caller: Caller, request_id: str) -> None:
         """Cancel a call of this caller, if it runs in this host."""
@@ -73,6 +71,11 @@ class RunningCalls:
             )
         caller = self._host.bus.identity.caller_of(message, header)
         return Running(running=_call_key(caller, header.correlation_id) in self._tasks)
+
+    async def _receive_cancellation(self, message: BusMessage) -> None:
+        if (header := header_of(message.data)) is not None and header.correlation_id:
+            caller = self._host.bus.identity.caller_of(message, header)
+            self.cancel(caller, header.correlation_id)
 
 
 class _Cancellable:

@@ -98,8 +98,7 @@ class ToolHost(Participant):
             limit=None,
             metadata={"mcp_tool": encode(tool.mcp_definition()).decode()},
         )
-        cancel = self._running.receive_cancellation
-        self.serve(subjects.tool_cancel(tool.name), cancel, limit=None)
+        self._running.cancel_on(subjects.tool_cancel(tool.name))
         if tool.annotations.read_only_hint or tool.annotations.idempotent_hint:
             # Others answer nothing: their calls must not be repeated.
             self._running.tell_on(subjects.tool_running(tool.name))

@@ -97,7 +97,7 @@ class GeneratorAgent(Participant):
         """Free once the tools are known; queries pass it in the order of their arrival."""
         self._resources = AsyncExitStack()
         self.serve(subjects.QUERY_RECEIVED, self._receive, queue=NAME, limit=None)
-        self.serve(subjects.QUERY_CANCEL, self._running.receive_cancellation, limit=None)
+        self._running.cancel_on(subjects.QUERY_CANCEL)
         self._running.tell_on(subjects.QUERY_RUNNING)
         # Each generator clears what it has of the session.
         self.serve(subjects.SESSION_CLEAR, self._clear, queue="" if is_shared else NAME)
