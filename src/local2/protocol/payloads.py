@@ -12,6 +12,7 @@ import msgspec
 
 from local2.errors import ErrorCode, Local2Error, error_from_code
 from local2.protocol.envelope import Id, Name
+from local2.protocol.msgspec_errors import NOT_BLANK
 
 SERVICE_ERROR = "Nats-Service-Error"
 """The header that NATS services use to report a failure."""
@@ -193,7 +194,7 @@ class Empty(ServiceRequest, frozen=True, kw_only=True):
 class Query(msgspec.Struct, kw_only=True):
     """`query.received`; `session_id` and `query_id` may be in the envelope instead."""
 
-    query: Annotated[str, msgspec.Meta(min_length=1, pattern=r"\S")]
+    query: Annotated[str, msgspec.Meta(min_length=1, pattern=NOT_BLANK)]
     session_id: Name | None = None
     query_id: Name | None = None
 

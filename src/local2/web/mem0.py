@@ -19,10 +19,10 @@ from local2.protocol.envelope import Name, Sender
 from local2.protocol.memory_tools import (
     EDIT_MEMORY,
     FORGET,
-    MAX_CONTENT,
     MEMORY_HISTORY,
     RECALL,
     SAVE_MEMORY,
+    Content,
     EditMemory,
     Forget,
     MemoryHistory,
@@ -70,7 +70,7 @@ class _Message(msgspec.Struct, frozen=True, kw_only=True):
     """What a note may not be is refused here, before the messages before it are stored."""
 
     role: str
-    content: Annotated[str, msgspec.Meta(max_length=MAX_CONTENT, pattern=NOT_BLANK)]
+    content: Annotated[Content, msgspec.Meta(pattern=NOT_BLANK)]
 
 
 class _Add(_Who, frozen=True, kw_only=True):
