@@ -32,6 +32,7 @@ LATER_CHARACTERS = 300
 """Maximum characters of a later statement beside an item, wherever a model reads it."""
 TOP_MEMORIES_SECTION = "pre-seeded-memories"
 """Name of the section with the facts that matter most."""
+
 _BRACKETS = str.maketrans(
     "<>[]\uff1c\uff1e\uff3b\uff3d\ufe64\ufe65\ufe47\ufe48", "\u2039\u203a()" * 3
 )

@@ -65,10 +65,9 @@ async def doctor(settings: Settings, output: Output, *, deep: bool, ready: bool)
             replies = await asyncio.gather(
                 *(ask_service(bus, service, Empty()) for service in services)
             )
-        for reply in replies:
-            require_own_stack(settings, reply.stacks)
-        reasons = [reason for reply in replies for reason in reply.reasons]
         stacks = sorted({stack for reply in replies for stack in reply.stacks})
+        require_own_stack(settings, stacks)
+        reasons = [reason for reply in replies for reason in reply.reasons]
         ready = all(reply.ready for reply in replies)
         answer = Readiness(ready=ready, reasons=reasons, stacks=stacks)
         output.data(answer)
